@@ -1,0 +1,3 @@
+from spare.cli import main
+
+main()

@@ -1,0 +1,240 @@
+"""A grid of runs, each a one-thread process of its own; and the table that sums them up.
+
+A bench folder holds one run folder per (method, seed) and `table.json`. A run that is complete is
+skipped, one that was broken off goes on, so the same command can be given again at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spare.errors import InputError, Interrupted, RunError, unknown
+from spare.files import read_json, write_json
+from spare.methods import method_named
+from spare.presets import known_settings, plan
+from spare.run import finished
+
+#: (run's name, what it is doing, steps done, steps in all)
+BenchReport = Callable[[str, str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    method: str
+    seed: int
+    folder: Path
+    overrides: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+
+def bench(
+    task: str,
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    out: Path,
+    *,
+    data: Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    jobs: int | None = None,
+    report: BenchReport = lambda run, what, done, total: None,
+    say: Callable[[str], None] = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Run every method with every seed; returns the table, which is also written to the folder."""
+    overrides = dict(overrides or {})
+    _check_grid(methods, seeds)
+    for key in overrides:  # an option of one method may be unknown to the others, not to all
+        if not any(key in _known(task, method) for method in methods):
+            everything = {name for method in methods for name in _known(task, method)}
+            raise unknown(f"setting for {', '.join(methods)} on {task}", key, everything)
+    todo: deque[Job] = deque()
+    for seed in seeds:  # seeds outermost: after a third of the time every method has a number
+        for method in methods:
+            own = {k: v for k, v in overrides.items() if k in _known(task, method)}
+            job = Job(method, seed, out / f"{method}-seed{seed}", own)
+            if finished(job.folder, plan(task, method_named(method), own).request(seed)) is None:
+                todo.append(job)
+            else:
+                say(f"{job.name} is complete")
+    failures = _run_all(task, todo, data, jobs, report, say, should_stop)
+    runs = [read_json(path) for path in find_runs(out)]
+    wanted = [r for r in runs if r["method"] in methods and r["seed"] in seeds]
+    summary = table(wanted)
+    summary["command"] = _command(task, methods, seeds, overrides)
+    write_json(out / "table.json", summary)
+    if failures:
+        raise RunError(f"{len(failures)} of the runs failed: {'; '.join(failures)}")
+    return summary
+
+
+def _check_grid(methods: Sequence[str], seeds: Sequence[int]) -> None:
+    if not methods or not seeds:
+        raise InputError("a bench needs at least one method and one seed.")
+    for name, values in (("method", methods), ("seed", seeds)):
+        twice = [value for value in values if list(values).count(value) > 1]
+        if twice:
+            raise InputError(f"{name} {twice[0]!r} is named twice.")
+
+
+def _known(task: str, method: str) -> set[str]:
+    kinds = known_settings(task, method_named(method))
+    return {key for keys in kinds.values() for key in keys}
+
+
+def _run_all(
+    task: str,
+    todo: deque[Job],
+    data: Path | None,
+    jobs: int | None,
+    report: BenchReport,
+    say: Callable[[str], None],
+    should_stop: Callable[[], bool],
+) -> list[str]:
+    """Keep `jobs` processes busy; returns a sentence for each run that failed."""
+    events: queue.Queue[tuple[Job, dict[str, Any]]] = queue.Queue()
+    running: dict[str, subprocess.Popen[str]] = {}
+    failures: list[str] = []
+    limit = jobs or os.cpu_count() or 1
+    while todo or running:
+        while todo and len(running) < limit and not should_stop():
+            job = todo.popleft()
+            running[job.name] = _start(task, job, data, events)
+        if not running:
+            break
+        try:
+            job, event = events.get(timeout=0.5)
+        except queue.Empty:
+            continue
+        if "what" in event:
+            report(job.name, event["what"], event["done"], event["total"])
+        elif "say" in event:
+            say(f"{job.name}: {event['say']}")
+        else:
+            running.pop(job.name).wait()
+            if event.get("error") and not should_stop():
+                failures.append(f"{job.name}: {event['error']}")
+                say(f"{job.name} failed: {event['error']}")
+            elif not event.get("error"):
+                report(job.name, "done", 1, 1)
+    if should_stop():
+        raise Interrupted("stopped; give the same command again to go on from the checkpoints.")
+    return failures
+
+
+def _start(
+    task: str,
+    job: Job,
+    data: Path | None,
+    events: queue.Queue[tuple[Job, dict[str, Any]]],
+) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "spare", "train", task, "--method", job.method]
+    words += ["--seed", str(job.seed), "--out", str(job.folder), "--lines"]
+    words += [] if data is None else ["--data", str(data)]
+    for key, value in job.overrides.items():
+        words += ["--set", f"{key}={value}"]
+    # One thread each, also in libraries that start their own; and the child stops with its parent.
+    alone = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    environment = os.environ | alone | {"SPARE_PARENT": str(os.getpid())}
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+    def follow() -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        stdout, errors = process.stdout, deque[str](maxlen=20)
+        reader = threading.Thread(target=lambda: errors.extend(process.stderr), daemon=True)  # type: ignore[arg-type]
+        reader.start()
+        ending: dict[str, Any] = {}
+        for line in stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue  # a library's own print
+            if "end" in event:
+                ending = event
+            else:
+                events.put((job, event))
+        reader.join()
+        code = process.wait()
+        if code and not ending.get("error"):
+            last = [line.strip() for line in errors if line.strip()]
+            ending["error"] = last[-1] if last else f"its process ended with code {code}"
+        events.put((job, ending))
+
+    threading.Thread(target=follow, daemon=True).start()
+    return process
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """Every complete run's record below `folder`."""
+    found = sorted(folder.rglob("run.json"))
+    return [p for p in found if not any(part.endswith(".partial") for part in p.parts)]
+
+
+def table(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rows per task, method and selection rule: mean and spread over seeds, selected and last."""
+    rows: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for record in runs:
+        settings = json.dumps(record["settings"], sort_keys=True)
+        options = json.dumps(record["options"], sort_keys=True)
+        key = (record["task"], record["method"], record["selection"], settings, options)
+        rows.setdefault(key, []).append(record)
+    return {"rows": [_row(records) for records in rows.values()]}
+
+
+def _row(records: list[Mapping[str, Any]]) -> dict[str, Any]:
+    records = sorted(records, key=lambda r: r["seed"])
+    first = records[0]
+    split = "test" if "test" in first["scores"] else "val"
+    row: dict[str, Any] = {
+        "task": first["task"],
+        "method": first["method"],
+        "selection": first["selection"],
+        "sees": first["sees"],
+        "split": split,
+        "seeds": [r["seed"] for r in records],
+        "settings": first["settings"],
+        "options": first["options"],
+        "seconds": float(np.mean([r["seconds"]["total"] for r in records])),
+        "examples_seen": int(np.mean([r["examples_seen"] for r in records])),
+    }
+    for when in ("selected", "last"):
+        scores = [r["scores"][split][when] for r in records]
+        row[when] = {
+            name: mean_and_spread([score[name] for score in scores])
+            for name in ("worst_group", "average", "adjusted_average")
+            if all(name in score for score in scores)
+        }
+    return row
+
+
+def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
+    """Mean and sample standard deviation (0 for a single seed), and the values themselves."""
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return {"mean": float(np.mean(values)), "sd": spread, "values": [float(v) for v in values]}
+
+
+def _command(
+    task: str, methods: Sequence[str], seeds: Sequence[int], overrides: Mapping[str, str]
+) -> str:
+    words = ["spare", "bench", task, "--methods", ",".join(methods)]
+    words += ["--seeds", ",".join(map(str, seeds))]
+    for key, value in overrides.items():
+        words += ["--set", f"{key}={value}"]
+    return " ".join(words)

@@ -1,0 +1,493 @@
+"""The command line: parse, call one library function, print, exit.
+
+Nothing heavy is imported before a verb needs it, so `spare --help` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+from cyclopts import App, Parameter
+
+import spare
+from spare.errors import InputError, Interrupted, SpareError, unknown
+
+app = App(
+    name="spare",
+    help="Find the shortcuts a classifier learns early, and train one without them.",
+    version=spare.__version__,
+)
+data_app = App(name="data", help="Fetch data sets, or see which are there.")
+app.command(data_app)
+
+Out = Annotated[Path | None, Parameter(help="Folder to write to.")]
+Data = Annotated[
+    Path | None,
+    Parameter(help="Folder of data sets, one sub-folder each; also SPARE_DATA."),
+]
+Set = Annotated[
+    list[str] | None,
+    Parameter(name="--set", negative="", help="key=value; see 'spare list settings'."),
+]
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for machines.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    try:
+        app(arguments)
+    except Interrupted as error:
+        print(f"spare: {error}", file=sys.stderr)
+        sys.exit(130)
+    except SpareError as error:
+        print(f"spare: error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("spare: stopped.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has gone, as in `spare list | head`
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(0)
+
+
+@app.command
+def demo(*, out: Out = None, json: Json = False) -> None:
+    """Coloured digits, nothing to download: plain training against SPARE, in under a minute."""
+    from spare.bench import bench
+    from spare.files import read_json
+    from spare.run import stop_on_signal
+
+    folder = out or Path("runs/demo")
+    speak(
+        "Coloured digits: in training 95 % of the digits 0-4 are orange and of 5-9 blue;\n"
+        "in the test set the colour is a coin toss. Who learned digits, and who colours?\n",
+        quiet=json,
+    )
+    with stop_on_signal() as should_stop, Bars() as bars:
+        summary = bench(
+            "digits",
+            ["erm", "spare"],
+            [0],
+            folder,
+            report=bars.bench_report,
+            say=bars.say,
+            should_stop=should_stop,
+        )
+    runs = {m: read_json(folder / f"{m}-seed0" / "run.json") for m in ("erm", "spare")}
+    if json:
+        print_json({"table": summary, "runs": runs})
+        return
+    rows = []
+    for name, run in runs.items():
+        scores = run["scores"]["test"]["selected"]
+        low, high = scores["worst_group_interval"]
+        rows.append(
+            [
+                {"erm": "plain training (ERM)", "spare": "SPARE"}[name],
+                percent(scores["worst_group"]),
+                f"{percent(low)} to {percent(high)}",
+                scores["worst_group_name"],
+                scores["worst_group_size"],
+                percent(scores["average"]),
+            ]
+        )
+    heads = ["method", "worst group %", "95 % interval", "which", "test examples", "average %"]
+    print_table(heads, rows)
+    rule = runs["spare"]["selection"]
+    print(f"\nOne seed; epoch selected by {rule}. Test split, scored once.")
+    print_discovery(runs["spare"])
+    print("\nRun folders:")
+    for name in runs:
+        print(f"  {folder / f'{name}-seed0'}")
+
+
+@data_app.command(name="get")
+def data_get(name: str, *, data: Data = None) -> None:
+    """Fetch a data set (mnist) and check it."""
+    from spare.datasets import data_root, source_named
+
+    source = source_named(name)
+    folder = source.get(data_root(data), lambda line: print(line, file=sys.stderr))
+    print(f"{name} is in {folder}, checksums verified")
+
+
+@data_app.command(name="list")
+def data_list(*, data: Data = None, json: Json = False) -> None:
+    """Which data sets there are, and which are on this machine."""
+    from spare.datasets import SOURCES, data_root, source_named
+
+    root = data_root(data)
+    found = {name: source_named(name).present(root) for name in SOURCES}
+    if json:
+        print_json({"root": str(root), "present": found})
+        return
+    print(f"data folder: {root}")
+    rows = [[n, SOURCES[n], "there" if ok else f"spare data get {n}"] for n, ok in found.items()]
+    print_table(["name", "what", "here"], rows)
+
+
+@app.command
+def train(
+    task: str,
+    *,
+    method: str = "spare",
+    seed: int = 0,
+    out: Out = None,
+    data: Data = None,
+    set: Set = None,
+    threads: Annotated[int, Parameter(help="Threads to compute with; 0 for all.")] = 1,
+    json: Json = False,
+    lines: Annotated[bool, Parameter(show=False, negative="")] = False,
+) -> None:
+    """Train one method on one task and score it. Broken off, the same command goes on."""
+    from spare.presets import parse_overrides
+    from spare.run import run, stop_on_signal
+
+    folder = out or Path("runs") / f"{task}-{method}-seed{seed}"
+    bars = Lines() if lines else Bars()
+    try:
+        with stop_on_signal() as should_stop, bars:
+            record = run(
+                task,
+                method,
+                seed,
+                folder,
+                data=data,
+                overrides=parse_overrides(set or []),
+                threads=threads or None,
+                report=bars.report,
+                say=bars.say,
+                should_stop=should_stop,
+            )
+    except SpareError as error:
+        if lines:
+            emit({"end": True, "error": str(error)})
+        raise
+    if lines:
+        emit({"end": True})
+    elif json:
+        print_json(record | {"folder": str(folder)})
+    else:
+        print_scores(record)
+        print_discovery(record)
+        print(f"\nRun folder: {folder}")
+
+
+@app.command
+def bench(
+    task: str,
+    *,
+    methods: Annotated[str, Parameter(help="Names separated by commas.")] = "erm,spare",
+    seeds: Annotated[str, Parameter(help="Numbers separated by commas.")] = "0,1,2",
+    out: Out = None,
+    data: Data = None,
+    set: Set = None,
+    jobs: Annotated[int, Parameter(help="Runs at a time, one thread each; 0 for all cores.")] = 0,
+    json: Json = False,
+) -> None:
+    """Run several methods with several seeds and print the table. Resumable."""
+    from spare import bench as grid
+    from spare.presets import parse_overrides
+    from spare.run import stop_on_signal
+
+    folder = out or Path("runs") / f"bench-{task}"
+    with stop_on_signal() as should_stop, Bars() as bars:
+        summary = grid.bench(
+            task,
+            words(methods),
+            [whole_number(seed) for seed in words(seeds)],
+            folder,
+            data=data,
+            overrides=parse_overrides(set or []),
+            jobs=jobs or None,
+            report=bars.bench_report,
+            say=bars.say,
+            should_stop=should_stop,
+        )
+    if json:
+        print_json(summary)
+    else:
+        print_bench(summary)
+        print(f"\nRun folders and table.json: {folder}")
+
+
+@app.command(name="list")
+def list_(
+    what: Literal["methods", "tasks", "rules", "settings"] = "methods",
+    *,
+    task: str = "cmnist",
+    method: str = "spare",
+    json: Json = False,
+) -> None:
+    """What there is: methods, tasks, selection rules, or the settings of a task and method."""
+    heads, rows = listing(what, task, method)
+    if json:
+        print_json([dict(zip(heads, row, strict=True)) for row in rows])
+    else:
+        print_table(heads, rows)
+
+
+def listing(what: str, task: str, method: str) -> tuple[list[str], list[list[Any]]]:
+    if what == "tasks":
+        from spare.datasets import DATASETS
+
+        return ["task", "what"], [[name, about] for name, about in DATASETS.items()]
+    if what == "rules":
+        from spare.selection import RULES
+
+        return ["rule", "looks at", "keeps"], [[r.name, r.needs, r.says] for r in RULES.values()]
+    if what == "settings":
+        from spare.methods import method_named
+        from spare.presets import plan
+
+        planned = plan(task, method_named(method), {})
+        rows = [[key, show(v), "training or data"] for key, v in planned.flat_settings().items()]
+        rows += [[key, show(v), f"{method} option"] for key, v in planned.flat_options().items()]
+        return ["setting", "value", "of"], rows
+    if what == "methods":
+        from spare.methods import METHODS
+
+        rows = [[m.name, m.title, m.paper, m.sees(m.options())] for m in METHODS.values()]
+        return ["method", "what", "paper", "group labels it sees"], rows
+    raise unknown("list", what, ["methods", "tasks", "rules", "settings"])
+
+
+# --- words in, text out ---------------------------------------------------------------------------
+
+
+def words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def whole_number(text: str) -> int:
+    if not text.isdigit():
+        raise InputError(f"a seed is a whole number of at least 0, not {text!r}.")
+    return int(text)
+
+
+def show(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def speak(text: str, quiet: bool = False) -> None:
+    print(text, file=sys.stderr if quiet else sys.stdout, flush=True)
+
+
+def emit(event: dict[str, Any]) -> None:
+    print(json.dumps(event), flush=True)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Columns as wide as their widest cell; numbers to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(heads), *cells]) for i in range(len(heads))]
+    numeric = [bool(cells) and all(is_number(row[i]) for row in cells) for i in range(len(heads))]
+
+    def line(row: Sequence[str]) -> str:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ]
+        return "  ".join(padded).rstrip()
+
+    print(line(list(heads)))
+    print(line(["-" * width for width in widths]))
+    for row in cells:
+        print(line(row))
+
+
+def is_number(text: str) -> bool:
+    return text.replace(".", "", 1).replace("-", "", 1).isdigit()
+
+
+def print_scores(record: dict[str, Any]) -> None:
+    rows = []
+    for split, scores in record["scores"].items():
+        for when, score in scores.items():
+            low, high = score["worst_group_interval"]
+            epoch = record["selected_epoch"] if when == "selected" else len(record["history"])
+            rows.append(
+                [
+                    split,
+                    f"{when} ({epoch})",
+                    percent(score["worst_group"]),
+                    f"{percent(low)} to {percent(high)}",
+                    score["worst_group_name"],
+                    score["worst_group_size"],
+                    percent(score["average"]),
+                ]
+            )
+    print(f"{record['method']} on {record['task']}, seed {record['seed']}")
+    print_table(
+        ["split", "epoch", "worst group %", "95 % interval", "which", "examples", "average %"],
+        rows,
+    )
+    print(f"selection rule: {record['selection']}; group labels the method saw: {record['sees']}")
+
+
+def print_discovery(record: dict[str, Any]) -> None:
+    """What was found in each class; recall and precision where the true groups are known."""
+    if not record["discovery"]:
+        return
+    print(f"\nWhat was found in each class after epoch {record['notes'].get('separated_at')}:")
+    rows = []
+    for name, seen in record["discovery"].items():
+        score = "-" if seen["silhouette"] is None else f"{seen['silhouette']:.3f}"
+        row = [
+            name,
+            seen["k"],
+            score,
+            f"{seen['power']:g}",
+            " ".join(map(str, seen["sizes"])),
+            " ".join(f"{100 * share:.0f}" for share in seen["shares"]),
+        ]
+        for key in ("recall", "precision"):
+            row.append("-" if seen.get(key) is None else percent(seen[key]))
+        rows.append(row)
+    print_table(
+        [
+            "class",
+            "clusters",
+            "silhouette",
+            "power",
+            "sizes",
+            "share of draws %",
+            "minority recall %",
+            "precision %",
+        ],
+        rows,
+    )
+    for name, seen in record["discovery"].items():
+        if seen["note"]:
+            print(f"class {name}: {seen['note']}")
+
+
+def print_bench(summary: dict[str, Any]) -> None:
+    def cell(score: dict[str, Any] | None) -> str:
+        return "-" if score is None else f"{percent(score['mean'])} ± {percent(score['sd'])}"
+
+    rows = [
+        [
+            row["method"],
+            cell(row["selected"].get("worst_group")),
+            cell(row["selected"].get("average")),
+            cell(row["last"].get("worst_group")),
+            cell(row["last"].get("average")),
+            f"{row['seconds']:.0f}",
+            row["selection"],
+            ",".join(map(str, row["seeds"])),
+        ]
+        for row in summary["rows"]
+    ]
+    split = summary["rows"][0]["split"] if summary["rows"] else "test"
+    print(f"{split} split; mean ± standard deviation over seeds, in %")
+    print_table(
+        [
+            "method",
+            "worst group",
+            "average",
+            "last epoch: worst",
+            "average",
+            "seconds",
+            "selection",
+            "seeds",
+        ],
+        rows,
+    )
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+#: Words for the parts of a run, as a person reads them beside a bar.
+PARTS = {
+    "data": "loading data",
+    "early": "training a little",
+    "outputs": "taking outputs",
+    "train": "training",
+}
+
+
+class Bars:
+    """Progress bars on a terminal; without one, only what `say` is told."""
+
+    def __enter__(self) -> Bars:
+        self._progress: Any = None
+        self._tasks: dict[str, Any] = {}
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._progress = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def report(self, what: str, done: int, total: int) -> None:
+        self._show(what, PARTS.get(what, what), done, total)
+
+    def bench_report(self, run: str, what: str, done: int, total: int) -> None:
+        if what == "done":
+            self.say(f"{run} is done")
+            if run in self._tasks:
+                self._progress.remove_task(self._tasks.pop(run))
+            return
+        self._show(run, f"{run}: {PARTS.get(what, what)}", done, total)
+
+    def _show(self, key: str, text: str, done: int, total: int) -> None:
+        if self._progress is None:
+            return
+        if key not in self._tasks:
+            self._tasks[key] = self._progress.add_task(text, total=total)
+        self._progress.update(
+            self._tasks[key], description=text, completed=done, total=total, visible=done < total
+        )
+
+    def say(self, line: str) -> None:
+        if self._progress is not None:
+            self._progress.console.print(line, markup=False, highlight=False)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+class Lines(Bars):
+    """Progress as JSON lines for the process that started this one; a few a second at most."""
+
+    def __enter__(self) -> Lines:
+        self._last = 0.0
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def report(self, what: str, done: int, total: int) -> None:
+        import time
+
+        now = time.monotonic()
+        if done >= total or now - self._last > 0.5:
+            self._last = now
+            emit({"what": what, "done": done, "total": total})
+
+    def say(self, line: str) -> None:
+        emit({"say": line})

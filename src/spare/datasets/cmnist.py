@@ -1,0 +1,117 @@
+"""Colored MNIST, after Zhang et al. (Correct-n-Contrast, 2022) as the SPARE paper uses it.
+
+Five classes of two digits each; each class has a colour of its own. In training a digit has its
+class's colour with probability p_corr, else one of the four others; in validation and test the
+colour is independent of the class. Pixels of at least `THRESHOLD` are replaced by the flat colour.
+Images are resized from 28 to 40 and cropped to 32 at random, on every split: drawn anew for each
+training batch, drawn once for validation and test. The view that is clustered is the centre crop.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spare.errors import InputError, unknown
+from spare.inputs import TensorInputs, centre_crop, random_crop, scale_bytes
+from spare.task import Split, Task
+
+CLASSES = ("0-1", "2-3", "4-5", "6-7", "8-9")
+PALETTES = {
+    # The paper's hex codes: evenly spaced hues whose first and last are nearly the same red.
+    "paper": ("ff0000", "85ff00", "00fff3", "6e00ff", "ff0018"),
+    # The colours of the code that the paper follows: red, yellow, green, blue, purple.
+    "distinct": ("ff0000", "d0ff00", "00ff5c", "0074ff", "b800ff"),
+}
+THRESHOLD = 120
+RESIZED, CROPPED = 40, 32
+TRAIN_SIZE = 50_000
+
+
+def load(
+    data: Path, seed: int, *, palette: str = "paper", p_corr: float = 0.995, train_size: int = 0
+) -> Task:
+    """The task of one seed: the seed decides the split, the colours and the fixed crops.
+
+    train_size  0 for the paper's 50,000; fewer for quick looks (the first ones of the split).
+    """
+    from spare.datasets.mnist import read_mnist
+
+    if palette not in PALETTES:
+        raise unknown("palette", palette, PALETTES)
+    if not 0 <= p_corr <= 1:
+        raise InputError(f"p_corr is a share from 0 to 1, not {p_corr}.")
+    train, test = read_mnist(data)
+    rng = np.random.default_rng([seed, 0xC010])
+    order = rng.permutation(len(train.labels))
+    first = order[: train_size or TRAIN_SIZE]
+    held_out = order[TRAIN_SIZE:]
+    colours = torch.tensor([list(bytes.fromhex(code)) for code in PALETTES[palette]])
+
+    def split(images: np.ndarray, digits: np.ndarray, correlated: bool) -> Split:
+        labels = (digits // 2).astype(np.int64)
+        if correlated:
+            colour = correlated_colours(labels, len(CLASSES), p_corr, rng)
+        else:
+            colour = rng.integers(0, len(CLASSES), len(labels))
+        pixels = paint(torch.tensor(images), colours[torch.from_numpy(colour)])
+        pixels = resize(pixels, RESIZED)
+        if correlated:
+            inputs = TensorInputs(
+                pixels,
+                view=centre_crop(CROPPED),
+                augment=random_crop(CROPPED),
+                finish=scale_bytes(),
+            )
+        else:
+            fixed = random_crop(CROPPED)(pixels, rng)
+            inputs = TensorInputs(fixed, finish=scale_bytes())
+        return Split(inputs, labels, {"color": colour})
+
+    return Task(
+        name="cmnist",
+        train=split(train.images[first], train.labels[first], correlated=True),
+        val=split(train.images[held_out], train.labels[held_out], correlated=False),
+        test=split(test.images, test.labels, correlated=False),
+        class_names=CLASSES,
+        attribute_values={"color": tuple(f"#{code}" for code in PALETTES[palette])},
+        build_model=_model,
+        choices={"palette": palette, "p_corr": p_corr, "train_size": len(first)},
+    )
+
+
+def _model() -> torch.nn.Module:
+    from spare.model import lenet5
+
+    return lenet5(len(CLASSES), size=CROPPED)
+
+
+def correlated_colours(
+    labels: np.ndarray, colours: int, p_corr: float, rng: np.random.Generator
+) -> np.ndarray:
+    """The class's own colour with probability p_corr, else one of the others, for each example."""
+    own = rng.random(len(labels)) < p_corr
+    other = (labels + rng.integers(1, colours, len(labels))) % colours
+    return np.where(own, labels, other)
+
+
+def paint(grey: Tensor, colour: Tensor) -> Tensor:
+    """(n, h, w) grey bytes and (n, 3) colours to (n, 3, h, w): strokes take the flat colour."""
+    grey = grey[:, None].expand(-1, 3, -1, -1)
+    return torch.where(grey >= THRESHOLD, colour[:, :, None, None].to(torch.uint8), grey)
+
+
+def resize(pixels: Tensor, size: int, chunk: int = 5_000) -> Tensor:
+    """Bilinear, rounded back to bytes; in chunks, because the floats are four times as large."""
+    parts = [
+        torch.nn.functional.interpolate(
+            part.float(), size=(size, size), mode="bilinear", align_corners=False
+        )
+        .round_()
+        .to(torch.uint8)
+        for part in pixels.split(chunk)
+    ]
+    return torch.cat(parts)

@@ -1,0 +1,47 @@
+"""What can go wrong, as sentences for people.
+
+SpareError            anything the user can put right; the command line prints it as one line
+├── InputError        arrays, labels or settings that cannot be used as given
+├── DataError         files that are missing, corrupt or of another shape
+├── RunError          a run folder that cannot be used, or a run that cannot go on
+└── Interrupted       Ctrl-C or the end of a parent process, after the checkpoint was written
+
+SpareWarning          something worth knowing that does not stop the work
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SpareError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class InputError(SpareError, ValueError):
+    pass
+
+
+class DataError(SpareError):
+    pass
+
+
+class RunError(SpareError):
+    pass
+
+
+class Interrupted(SpareError):
+    pass
+
+
+class SpareWarning(UserWarning):
+    pass
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that does not exist, offering the nearest that does."""
+    known = sorted(known)
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
+    return InputError(f"unknown {kind} {str(name)!r}: {hint}")

@@ -1,0 +1,1 @@
+"""Ways to name groups without group labels."""

@@ -1,0 +1,263 @@
+"""SPARE's group inference: cluster each class's early outputs.
+
+Yang, Gan, Karolina Dziugaite, Mirzasoleiman: Identifying Spurious Biases Early in Training through
+the Lens of Simplicity Bias, AISTATS 2024. For every class c:
+
+    for k = 2..k_max:  k-means on the outputs of class c;  score = mean silhouette
+    keep the k with the largest score s_c
+    power_c = 1 if s_c >= 0.9 else 2
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from spare.errors import InputError, SpareWarning
+from spare.silhouettes import silhouettes
+from spare.weights import Power, class_labels, power_of, shares
+
+#: At this silhouette and above, clusters are taken to be the groups (power 1); below, power 2.
+CLEAR_SILHOUETTE = 0.9
+LOW_POWER, HIGH_POWER = 1.0, 2.0
+#: A cluster that gets more than this share of its class's draws is worth a warning.
+LARGE_SHARE = 0.95
+
+
+@dataclass(frozen=True)
+class ClassEvidence:
+    """What was seen in one class. Clusters are listed from the largest to the smallest."""
+
+    k: int
+    silhouette: float | None
+    scores: dict[int, float]
+    sizes: list[int]
+    power: float
+    #: Group ids of the clusters, in the order of `sizes`.
+    ids: list[int]
+    #: Share of the class's draws that each cluster gets with this power.
+    shares: list[float]
+    #: Standard error of each score; zeros where the silhouette is exact.
+    errors: dict[int, float] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """One group id per example, in input order, and the evidence per class label."""
+
+    ids: np.ndarray
+    evidence: dict[Any, ClassEvidence]
+    labels: np.ndarray
+    #: Mean output of every group, by id: where held-out examples are assigned.
+    centres: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def powers(self) -> dict[Any, float]:
+        return {label: seen.power for label, seen in self.evidence.items()}
+
+    def in_majority(self, ids: np.ndarray | None = None) -> np.ndarray:
+        """True for the examples (of these ids, or its own) in the largest cluster of a class."""
+        largest = [seen.ids[0] for seen in self.evidence.values()]
+        return np.isin(self.ids if ids is None else ids, largest)
+
+    def assign(self, outputs: Any, labels: Any) -> np.ndarray:
+        """Group ids of other examples: the nearest centre within the example's own class."""
+        points = checked_outputs(outputs)
+        wanted = class_labels(labels, len(points))
+        ids = np.empty(len(points), dtype=np.int64)
+        for label in np.unique(wanted).tolist():
+            if label not in self.evidence:
+                raise InputError(f"class {label!r} was not among the classes that were clustered.")
+            rows = np.flatnonzero(wanted == label)
+            own = np.array(self.evidence[label].ids)
+            distances = ((points[rows, None] - self.centres[own]) ** 2).sum(2)
+            ids[rows] = own[distances.argmin(1)]
+        return ids
+
+
+def infer_groups(
+    outputs: Any,
+    labels: Any,
+    *,
+    k: int | None = None,
+    k_max: int = 5,
+    power: Power | None = None,
+    clusterer: Any = None,
+    seed: int = 0,
+) -> Groups:
+    """Cluster the outputs of each class; small clusters are where the shortcut does not hold.
+
+    outputs    (n, d) softmax outputs, logits or features, as given; NumPy or torch. Take them in
+               eval mode, on un-augmented inputs, after one or two epochs.
+    labels     n class labels: integers (gaps are fine) or strings.
+    k, k_max   a fixed number of clusters, or the largest one tried.
+    power      overrides the sampling power: one number, or a mapping from class label to number.
+    clusterer  anything with scikit-learn's `fit_predict`; its `n_clusters` (or `n_components`) is
+               set to each k, and one that has neither is run once and its own k is used.
+
+    >>> import numpy as np
+    >>> outputs = np.array([[0.9, 0.1]] * 6 + [[0.1, 0.9]] * 2 + [[0.2, 0.8]] * 5)
+    >>> groups = infer_groups(outputs, [0] * 8 + [1] * 5)
+    >>> groups.ids.tolist()
+    [0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2]
+    >>> groups.evidence[0].sizes, groups.evidence[1].note
+    ([6, 2], 'all outputs are identical: one cluster')
+    """
+    points = checked_outputs(outputs)
+    wanted = class_labels(labels, len(points))
+    if k is not None and k < 1:
+        raise InputError(f"k is at least 1, not {k}.")
+    if k is None and k_max < 2:
+        raise InputError(f"k_max is at least 2, not {k_max}; for one cluster a class use k=1.")
+
+    ids = np.empty(len(points), dtype=np.int64)
+    evidence: dict[Any, ClassEvidence] = {}
+    centres: list[np.ndarray] = []
+    for label in np.unique(wanted).tolist():
+        rows = np.flatnonzero(wanted == label)
+        codes, scores, errors, note = _cluster_class(points[rows], k, k_max, clusterer, seed)
+        codes, sizes = _largest_first(codes)
+        found = len(sizes)
+        score = scores.get(found)
+        if power is None:
+            clear = score is None or score >= CLEAR_SILHOUETTE
+            used = LOW_POWER if clear else HIGH_POWER
+        else:
+            used = power_of(power, label)
+        first = len(centres)
+        shared = shares(sizes, used)
+        evidence[label] = ClassEvidence(
+            k=found,
+            silhouette=score,
+            scores=scores,
+            sizes=sizes.tolist(),
+            power=used,
+            ids=list(range(first, first + found)),
+            shares=shared.tolist(),
+            errors=errors,
+            note=note,
+        )
+        ids[rows] = first + codes
+        centres += [points[rows[codes == c]].mean(0) for c in range(found)]
+        if note:
+            warnings.warn(f"class {label!r}: {note}.", SpareWarning, stacklevel=2)
+        if found > 1 and shared.max() > LARGE_SHARE:
+            largest = int(shared.argmax())
+            warnings.warn(
+                f"class {label!r}: the cluster of {sizes[largest]} examples would get "
+                f"{shared[largest]:.1%} of the class's draws at power {used:g}; a lower power "
+                f"spreads them.",
+                SpareWarning,
+                stacklevel=2,
+            )
+    return Groups(ids=ids, evidence=evidence, labels=wanted, centres=np.stack(centres))
+
+
+def checked_outputs(outputs: Any) -> np.ndarray:
+    """(n, d) float64, refused with the first offending rows when a value is not finite."""
+    if hasattr(outputs, "detach"):
+        outputs = outputs.detach().cpu().numpy()
+    points = np.asarray(outputs)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.size == 0:
+        raise InputError(f"outputs must have shape (examples, values); got {points.shape}.")
+    if points.dtype.kind not in "fiub":
+        raise InputError(f"outputs must be numbers; got {points.dtype}.")
+    points = points.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(points).all(1))
+    if len(bad):
+        listed = ", ".join(map(str, bad[:5].tolist())) + (", ..." if len(bad) > 5 else "")
+        raise InputError(
+            f"{len(bad)} of {len(points)} output rows are NaN or infinite (rows {listed}): "
+            f"check the model's training before clustering."
+        )
+    return points
+
+
+def _cluster_class(
+    points: np.ndarray, k: int | None, k_max: int, clusterer: Any, seed: int
+) -> tuple[np.ndarray, dict[int, float], dict[int, float], str]:
+    """Codes of the best clustering, score and its error for every k tried, and what to say."""
+    one = np.zeros(len(points), dtype=np.int64)
+    if len(points) == 1:
+        return one, {}, {}, "only one example: one cluster"
+    if (points == points[0]).all():
+        return one, {}, {}, "all outputs are identical: one cluster"
+    if k == 1:
+        return one, {}, {}, ""
+
+    wanted = [k] if k is not None else list(range(2, k_max + 1))
+    distinct = len(np.unique(points, axis=0)) if len(points) < 10_000 else _distinct(points, wanted)
+    possible = [j for j in wanted if j <= distinct]
+    note = ""
+    if not possible:
+        possible = [distinct]
+        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {wanted[0]}"
+
+    labelings = _labelings(points, possible, clusterer, seed)
+    scorable = [codes for codes in labelings if 2 <= codes.max() + 1 <= len(points) - 1]
+    scores: dict[int, float] = {}
+    errors: dict[int, float] = {}
+    best = labelings[0]
+    for codes, score in zip(scorable, silhouettes(points, scorable, seed=seed), strict=True):
+        found = int(codes.max()) + 1
+        if not scores or score.mean > max(scores.values()):
+            best = codes
+        scores[found], errors[found] = score.mean, score.error
+    return best, scores, errors, note
+
+
+def _distinct(points: np.ndarray, wanted: list[int]) -> int:
+    """Distinct rows, looking no further than is needed to allow the largest k."""
+    for limit in (10_000, len(points)):
+        count = len(np.unique(points[:limit], axis=0))
+        if count >= max(wanted):
+            break
+    return count
+
+
+def _labelings(points: np.ndarray, ks: list[int], clusterer: Any, seed: int) -> list[np.ndarray]:
+    """One clustering per k, with codes 0..found-1. Imports scikit-learn only when it is needed."""
+    from sklearn.base import clone
+    from threadpoolctl import threadpool_limits
+
+    if clusterer is None:
+        from sklearn.cluster import KMeans
+
+        clusterer = KMeans(n_init=10, random_state=seed)
+    if not hasattr(clusterer, "fit_predict"):
+        raise InputError(
+            f"a clusterer needs a fit_predict method as scikit-learn's have; "
+            f"{type(clusterer).__name__} has none."
+        )
+    sizes = [name for name in ("n_clusters", "n_components") if hasattr(clusterer, name)]
+    found = []
+    # k-means on a few columns is several times slower with many threads fighting over them.
+    with threadpool_limits(limits=1):
+        for k in ks if sizes else [0]:
+            estimator = clone(clusterer, safe=False)
+            if sizes:
+                setattr(estimator, sizes[0], k)
+            codes = np.asarray(estimator.fit_predict(points))
+            if codes.shape != (len(points),):
+                raise InputError(
+                    f"{type(clusterer).__name__}.fit_predict gave {codes.shape}, not one label "
+                    f"for each of {len(points)} points."
+                )
+            found.append(np.unique(codes, return_inverse=True)[1])
+    return found
+
+
+def _largest_first(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    sizes = np.bincount(codes)
+    order = np.argsort(-sizes, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return rank[codes], sizes[order]

@@ -1,0 +1,24 @@
+"""CB: class balancing. Examples drawn with replacement, each class with the same mass."""
+
+from __future__ import annotations
+
+from spare.batches import weighted
+from spare.methods.method import Fitted, Method, NoOptions, sees
+from spare.stages import Stages
+from spare.task import Task
+from spare.weights import GroupDraw
+
+
+def fit(task: Task, stages: Stages, options: NoOptions) -> Fitted:
+    draw = GroupDraw(task.train.labels)
+    batches = weighted(draw, len(task.train), stages.settings.batch_size)
+    return Fitted(stages.train("train", task, batches))
+
+
+METHOD = Method(
+    name="cb",
+    title="class balancing",
+    paper="Japkowicz and Stephen 2002",
+    sees=sees("none"),
+    fit=fit,
+)

@@ -1,0 +1,148 @@
+"""The named stages of one run: what a method's recipe trains with.
+
+A recipe says `stages.train("early", ...)`, `stages.outputs(...)`; this adds what every recipe needs
+and none should repeat: fresh weights, a checkpoint per stage (so a killed run goes on where it
+was), selection, progress, and the clock. It holds no task, so a recipe cannot reach through it to
+group labels that it was not given.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from spare.batches import Batches
+from spare.model import build
+from spare.task import Split, Task
+from spare.train import (
+    Objective,
+    Outputs,
+    Settings,
+    State,
+    Trained,
+    Validate,
+    cross_entropy,
+    outputs,
+    train,
+)
+
+#: (what is being done, steps done, steps in all)
+Report = Callable[[str, int, int], None]
+#: (epoch, correct predictions on validation, inferred validation groups) -> what to remember
+Judge = Callable[[int, np.ndarray, np.ndarray | None], dict[str, float]]
+
+
+class Stages:
+    def __init__(
+        self,
+        *,
+        seed: int,
+        settings: Settings,
+        folder: Path | None,
+        judge: Judge,
+        needs_inferred_groups: bool = False,
+        report: Report = lambda what, done, total: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ):
+        self.seed = seed
+        self.settings = settings
+        #: True when the selection rule wants groups that the method inferred on held-out data.
+        self.needs_inferred_groups = needs_inferred_groups
+        self.seconds = {"early": 0.0, "outputs": 0.0, "inference": 0.0, "train": 0.0}
+        self._examples: dict[str, int] = {}
+        self._folder = folder
+        self._judge = judge
+        self._report = report
+        self._should_stop = should_stop
+
+    def train(
+        self,
+        name: str,
+        task: Task,
+        batches: Batches,
+        *,
+        settings: Settings | None = None,
+        objective: Objective = cross_entropy,
+        start: State | None = None,
+        start_from: str | None = None,
+        validate: bool = True,
+        inferred_groups: np.ndarray | None = None,
+        as_part: str = "train",
+    ) -> Trained:
+        """Train a fresh model (or one with the weights `start`) on the task's training split.
+
+        start_from  name of an earlier, shorter stage of the same part to go on from.
+        as_part     the clock that this counts for; also what seeds it, so that stages of one part
+                    are one training.
+        """
+        key = (self.seed, zlib.crc32(as_part.encode()))
+        model = build(task.build_model, key)
+        if start is not None:
+            model.load_state_dict(start)
+        trained = train(
+            model,
+            task.train,
+            settings or self.settings,
+            batches=batches,
+            key=key,
+            objective=objective,
+            validate=self._validation(task, inferred_groups) if validate else None,
+            checkpoint=self._checkpoint(name),
+            start_from=self._checkpoint(start_from) if start_from else None,
+            on_step=lambda done, total: self._report(as_part, done, total),
+            should_stop=self._should_stop,
+        )
+        # A stage that goes on from another includes the other's time and examples.
+        self.seconds[as_part] = trained.seconds
+        self._examples[as_part] = trained.examples_seen
+        return trained
+
+    def outputs(self, trained: Trained, split: Split) -> Outputs:
+        """The outputs of a trained stage's last epoch."""
+        trained.model.load_state_dict(trained.last)
+        with self.timed("outputs"):
+            return outputs(
+                trained.model,
+                split,
+                batch_size=self.settings.eval_batch_size,
+                workers=self.settings.workers,
+                on_step=lambda done, total: self._report("outputs", done, total),
+            )
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - started
+
+    def _validation(self, task: Task, inferred_groups: np.ndarray | None) -> Validate | None:
+        val = task.val
+        if val is None:
+            return None
+
+        def validate(model: torch.nn.Module, epoch: int) -> dict[str, float]:
+            said = outputs(
+                model,
+                val,
+                batch_size=self.settings.eval_batch_size,
+                workers=self.settings.workers,
+            )
+            correct = said.logits.argmax(1).numpy() == val.labels
+            return self._judge(epoch, correct, inferred_groups)
+
+        return validate
+
+    def _checkpoint(self, name: str) -> Path | None:
+        return None if self._folder is None else self._folder / f"{name}.checkpoint"
+
+    @property
+    def examples_seen(self) -> int:
+        return sum(self._examples.values())

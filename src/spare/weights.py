@@ -1,0 +1,129 @@
+"""From groups to sampling probabilities, and the draw itself.
+
+Within a class, a cluster of size s is drawn with mass proportional to s * s^-power = s^(1-power):
+power 1 makes clusters equal, power 2 makes the small ones heavier. Every class gets the same mass.
+Without classes every group gets the same mass, which is plain group balancing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spare.errors import InputError
+
+Power = float | Mapping[Any, float]
+
+
+def importance_weights(groups: Any, labels: Any, power: Power | None = None) -> np.ndarray:
+    """The probability of drawing each example: one float64 per example, summing to 1.
+
+    `groups` is what `infer_groups` returns, or an integer per example. `power` is one number or a
+    mapping from class label to number; by default the one that `infer_groups` chose, else 1.
+
+    >>> importance_weights([0, 0, 0, 1, 2, 2], [0, 0, 0, 0, 1, 1]).round(3).tolist()
+    [0.083, 0.083, 0.083, 0.25, 0.25, 0.25]
+    """
+    draw = GroupDraw(groups, labels, power)
+    return (draw.mass / draw.sizes)[draw.codes]
+
+
+class GroupDraw:
+    """Draws a group by its mass, then a uniform member: exact for any number of examples."""
+
+    def __init__(self, groups: Any, labels: Any = None, power: Power | None = None):
+        if hasattr(groups, "evidence"):
+            power = groups.powers() if power is None else power
+            labels = groups.labels if labels is None else labels
+        ids = integers(getattr(groups, "ids", groups), "groups")
+        self.names, self.codes, self.sizes = np.unique(ids, return_inverse=True, return_counts=True)
+        self.order = np.argsort(self.codes, kind="stable")
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+        if labels is None:
+            if power not in (None, 1):
+                raise InputError("a power needs labels: masses are shared out within each class.")
+            self.mass = np.full(len(self.names), 1 / len(self.names))
+        else:
+            self.mass = self._masses(
+                class_labels(labels, len(ids)), 1.0 if power is None else power
+            )
+        self.cumulative = np.cumsum(self.mass)
+        self.cumulative[-1] = 1.0
+
+    def _masses(self, labels: np.ndarray, power: Power) -> np.ndarray:
+        classes, codes = np.unique(labels, return_inverse=True)
+        first = codes[self.order[self.starts]]
+        mixed = np.flatnonzero(codes != first[self.codes])
+        if len(mixed):
+            row = int(mixed[0])
+            raise InputError(
+                f"group {self.names[self.codes[row]]} holds examples of more than one class "
+                f"(row {row}): group ids must be unique across classes."
+            )
+        mass = np.empty(len(self.names))
+        for code, label in enumerate(classes.tolist()):
+            own = first == code
+            mass[own] = shares(self.sizes[own], power_of(power, label)) / len(classes)
+        return mass
+
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Row numbers of `count` examples, drawn with replacement."""
+        group = np.searchsorted(self.cumulative, rng.random(count), side="right")
+        member = (rng.random(count) * self.sizes[group]).astype(np.int64)
+        return self.order[self.starts[group] + member]
+
+
+def shares(sizes: np.ndarray, power: float) -> np.ndarray:
+    """The share of a class's draws that each of its groups gets."""
+    # Ratios to the largest group, so that a high power cannot overflow.
+    relative = (sizes / sizes.max()) ** (1 - power)
+    return relative / relative.sum()
+
+
+def power_of(power: Power, label: Any) -> float:
+    if isinstance(power, Mapping):
+        if label not in power:
+            raise InputError(
+                f"no power was given for class {label!r}, only for {sorted(map(str, power))}."
+            )
+        power = power[label]
+    value = float(power)
+    if not np.isfinite(value) or value < 0:
+        raise InputError(f"a sampling power is a finite number of at least 0, not {value}.")
+    return value
+
+
+def integers(values: Any, what: str) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1 or len(array) == 0:
+        raise InputError(f"{what} must be a non-empty list of integers; got shape {array.shape}.")
+    if not (np.issubdtype(array.dtype, np.integer) or array.dtype == bool):
+        raise InputError(f"{what} must be integers; got {array.dtype}.")
+    return array.astype(np.int64)
+
+
+def class_labels(labels: Any, length: int | None = None) -> np.ndarray:
+    """Labels as an array of integers or strings; anything else is refused with a reason."""
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise InputError(f"labels must be one per example; got an array of shape {array.shape}.")
+    if length is not None and len(array) != length:
+        raise InputError(f"lengths differ: {length} examples but {len(array)} labels.")
+    if array.dtype.kind == "f":
+        raise InputError(
+            "labels are floats: class labels are integers or strings (for whole numbers, pass "
+            "labels.astype(int))."
+        )
+    if array.dtype.kind == "O":
+        strange = [i for i, v in enumerate(array.tolist()) if not isinstance(v, str)]
+        if strange:
+            raise InputError(
+                f"label of row {strange[0]} is {array[strange[0]]!r}: class labels are integers "
+                f"or strings."
+            )
+        array = array.astype(str)
+    if array.dtype.kind not in "iubU":
+        raise InputError(f"labels of type {array.dtype} cannot be class labels.")
+    return array
