@@ -46,11 +46,11 @@ def cannot_write(path: Path, error: OSError) -> RunError:
 
 def write_json(path: Path, value: Any) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomic(path, lambda temporary: _write_text(temporary, text))
+    write_atomic(path, lambda temporary: _write_bytes(temporary, text.encode()))
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def _write_bytes(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
 
 
 def read_json(path: Path) -> Any:
@@ -63,10 +63,11 @@ def read_json(path: Path) -> Any:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     whole = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    write_atomic(path, lambda temporary: save_file(whole, temporary, metadata=dict(about)))
+    content = save(whole, metadata=dict(about))
+    write_atomic(path, lambda temporary: _write_bytes(temporary, content))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

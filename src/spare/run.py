@@ -37,6 +37,8 @@ from spare.task import Split, Task
 from spare.train import State, outputs
 from spare.weights import importance_weights
 
+#: How long a second process waits for a folder: one that was just told to stop needs a moment.
+LOCK_SECONDS = 5.0
 VERSIONED = ("torch", "torchvision", "numpy", "scikit-learn")
 
 
@@ -310,12 +312,13 @@ def _locked(partial: Path) -> Iterator[None]:
     except OSError as error:
         raise cannot_write(partial, error) from error
     with lock:
-        for attempt in range(50):  # a process that was just told to stop needs a moment
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if attempt == 49:
+                if time.monotonic() > deadline:
                     raise RunError(f"another process is working on {partial}.") from None
                 time.sleep(0.1)
         yield

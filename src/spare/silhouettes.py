@@ -43,7 +43,7 @@ def silhouette(points: Any, labels: Any, metric: str = "euclidean") -> float:
     `metric` is "euclidean" (any number of points costs n^2 distances) or "sqeuclidean" (linear
     time). The two are not interchangeable: the 0.9 threshold of SPARE is for "euclidean".
 
-    >>> silhouette([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1])
+    >>> round(silhouette([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1]), 3)
     0.98
     """
     array = np.asarray(points, dtype=np.float64)
@@ -71,7 +71,7 @@ def silhouettes(
     labelings: Sequence[np.ndarray],
     *,
     seed: int = 0,
-    exact_limit: int = EXACT_LIMIT,
+    exact_limit: int | None = None,
     anchors: int = ANCHORS,
 ) -> list[Score]:
     """Euclidean scores of several clusterings (codes 0..k-1) of the same points, in one pass."""
@@ -84,7 +84,7 @@ def silhouettes(
         members[torch.arange(n), torch.from_numpy(first + codes.astype(np.int64))] = 1
 
     everyone = np.arange(n)
-    if n <= exact_limit:
+    if n <= (EXACT_LIMIT if exact_limit is None else exact_limit):
         samples = [everyone] * len(ks)
         sums = [_distance_sums(centred, members)] * len(ks)
     else:

@@ -54,8 +54,8 @@ class Stages:
         self.settings = settings
         #: True when the selection rule wants groups that the method inferred on held-out data.
         self.needs_inferred_groups = needs_inferred_groups
-        self.seconds = {"early": 0.0, "outputs": 0.0, "inference": 0.0, "train": 0.0}
-        self._examples: dict[str, int] = {}
+        self._spent: dict[tuple[str, int], tuple[float, int]] = {}
+        self._clocks = {"outputs": 0.0, "inference": 0.0}
         self._folder = folder
         self._judge = judge
         self._report = report
@@ -74,15 +74,18 @@ class Stages:
         validate: bool = True,
         inferred_groups: np.ndarray | None = None,
         as_part: str = "train",
+        initial: int = 0,
     ) -> Trained:
         """Train a fresh model (or one with the weights `start`) on the task's training split.
 
         start_from  name of an earlier, shorter stage of the same part to go on from.
-        as_part     the clock that this counts for; also what seeds it, so that stages of one part
-                    are one training.
+        as_part     the clock that this counts for, and what its batches are drawn by: stages of
+                    one part are one training.
+        initial     number of the initial weights; the same number is the same weights whatever the
+                    part, so a second training can start where the first did.
         """
-        key = (self.seed, zlib.crc32(as_part.encode()))
-        model = build(task.build_model, key)
+        key = (self.seed, zlib.crc32(as_part.encode()), initial)
+        model = build(task.build_model, (self.seed, initial))
         if start is not None:
             model.load_state_dict(start)
         trained = train(
@@ -99,8 +102,7 @@ class Stages:
             should_stop=self._should_stop,
         )
         # A stage that goes on from another includes the other's time and examples.
-        self.seconds[as_part] = trained.seconds
-        self._examples[as_part] = trained.examples_seen
+        self._spent[as_part, initial] = (trained.seconds, trained.examples_seen)
         return trained
 
     def outputs(self, trained: Trained, split: Split) -> Outputs:
@@ -121,7 +123,7 @@ class Stages:
         try:
             yield
         finally:
-            self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - started
+            self._clocks[part] = self._clocks.get(part, 0.0) + time.perf_counter() - started
 
     def _validation(self, task: Task, inferred_groups: np.ndarray | None) -> Validate | None:
         val = task.val
@@ -144,5 +146,13 @@ class Stages:
         return None if self._folder is None else self._folder / f"{name}.checkpoint"
 
     @property
+    def seconds(self) -> dict[str, float]:
+        """Time by part, that of interrupted processes included."""
+        found = {"early": 0.0, **self._clocks, "train": 0.0}
+        for (part, _), (seconds, _) in self._spent.items():
+            found[part] += seconds
+        return found
+
+    @property
     def examples_seen(self) -> int:
-        return sum(self._examples.values())
+        return sum(examples for _, examples in self._spent.values())

@@ -290,7 +290,7 @@ def load(
     yield from zip(plan[first:], loader, strict=True)
 
 
-class _Batches:
+class _Batches(torch.utils.data.Dataset[Tensor]):
     """Batch number -> tensor: what a DataLoader's worker is asked for."""
 
     def __init__(self, split: Split, plan: list[np.ndarray], key: list[int] | None):

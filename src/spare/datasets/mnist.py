@@ -92,7 +92,8 @@ def get(data: Path, say: Callable[[str], None]) -> Path:
                 for name in CHECKSUMS:
                     _checked(found, name)
             except (DataError, OSError, RuntimeError, subprocess.SubprocessError) as error:
-                tried.append(f"{source} ({str(error).splitlines()[0] if str(error) else error!r})")
+                reason = (str(error) or type(error).__name__).splitlines()[0]
+                tried.append(f"{source} ({reason})")
                 continue
             try:
                 folder.mkdir(parents=True, exist_ok=True)

@@ -116,12 +116,18 @@ def infer_groups(
     if k is None and k_max < 2:
         raise InputError(f"k_max is at least 2, not {k_max}; for one cluster a class use k=1.")
 
+    import sklearn.cluster  # noqa: F401  (its thread pools must be loaded to be limited)
+    from threadpoolctl import ThreadpoolController
+
+    threads = ThreadpoolController()
     ids = np.empty(len(points), dtype=np.int64)
     evidence: dict[Any, ClassEvidence] = {}
     centres: list[np.ndarray] = []
     for label in np.unique(wanted).tolist():
         rows = np.flatnonzero(wanted == label)
-        codes, scores, errors, note = _cluster_class(points[rows], k, k_max, clusterer, seed)
+        # k-means on a few columns is several times slower with many threads fighting over them.
+        with threads.limit(limits=1):
+            codes, scores, errors, note = _cluster_class(points[rows], k, k_max, clusterer, seed)
         codes, sizes = _largest_first(codes)
         found = len(sizes)
         score = scores.get(found)
@@ -226,7 +232,6 @@ def _distinct(points: np.ndarray, wanted: list[int]) -> int:
 def _labelings(points: np.ndarray, ks: list[int], clusterer: Any, seed: int) -> list[np.ndarray]:
     """One clustering per k, with codes 0..found-1. Imports scikit-learn only when it is needed."""
     from sklearn.base import clone
-    from threadpoolctl import threadpool_limits
 
     if clusterer is None:
         from sklearn.cluster import KMeans
@@ -239,19 +244,17 @@ def _labelings(points: np.ndarray, ks: list[int], clusterer: Any, seed: int) -> 
         )
     sizes = [name for name in ("n_clusters", "n_components") if hasattr(clusterer, name)]
     found = []
-    # k-means on a few columns is several times slower with many threads fighting over them.
-    with threadpool_limits(limits=1):
-        for k in ks if sizes else [0]:
-            estimator = clone(clusterer, safe=False)
-            if sizes:
-                setattr(estimator, sizes[0], k)
-            codes = np.asarray(estimator.fit_predict(points))
-            if codes.shape != (len(points),):
-                raise InputError(
-                    f"{type(clusterer).__name__}.fit_predict gave {codes.shape}, not one label "
-                    f"for each of {len(points)} points."
-                )
-            found.append(np.unique(codes, return_inverse=True)[1])
+    for k in ks if sizes else [0]:
+        estimator = clone(clusterer, safe=False)
+        if sizes:
+            setattr(estimator, sizes[0], k)
+        codes = np.asarray(estimator.fit_predict(points))
+        if codes.shape != (len(points),):
+            raise InputError(
+                f"{type(clusterer).__name__}.fit_predict gave {codes.shape}, not one label for "
+                f"each of {len(points)} points."
+            )
+        found.append(np.unique(codes, return_inverse=True)[1])
     return found
 
 

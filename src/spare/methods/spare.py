@@ -18,7 +18,7 @@ import numpy as np
 
 from spare.batches import shuffled, weighted
 from spare.errors import InputError
-from spare.groups.clusters import Groups, infer_groups
+from spare.groups.clusters import CLEAR_SILHOUETTE, Groups, infer_groups
 from spare.methods.method import Fitted, Method
 from spare.stages import Stages
 from spare.task import Task
@@ -29,9 +29,12 @@ from spare.weights import GroupDraw
 @dataclass(frozen=True)
 class SpareOptions:
     #: T_init: an epoch, or "val" (by validation groups) or "auto" (no group label) to choose one.
-    separate_at: int | str = 2
+    separate_at: int | str = "auto"
     #: Epochs among which "val" and "auto" choose.
     candidates: tuple[int, ...] = (1, 2)
+    #: "auto" only: how often to start over from other initial weights while some class does not
+    #: fall apart clearly (silhouette below 0.9) at any candidate epoch.
+    restarts: int = 1
     #: What is clustered: softmax, logits or features (the layer before the last).
     output: str = "softmax"
     #: A fixed number of clusters a class; 0 to search 2..k_max by silhouette.
@@ -58,31 +61,56 @@ class SpareOptions:
 
 
 def fit(task: Task, stages: Stages, options: SpareOptions) -> Fitted:
-    tried = _separate(task, stages, options)
-    epoch = _choose(tried, task, stages, options)
-    groups, early = tried[epoch].groups, tried[epoch].model
+    chosen = _separate(task, stages, options)
+    groups = chosen.groups
     batches = weighted(GroupDraw(groups), len(task.train), stages.settings.batch_size)
     held_out = None
     if stages.needs_inferred_groups and task.val is not None:
-        outputs = stages.outputs(early, task.val).named(options.output)
+        outputs = stages.outputs(chosen.model, task.val).named(options.output)
         held_out = groups.assign(outputs, task.val.labels)
-    start = early.last if options.warm_start else None
-    trained = stages.train("train", task, batches, start=start, inferred_groups=held_out)
-    return Fitted(trained, groups, {"separated_at": epoch})
+    trained = stages.train(
+        "train",
+        task,
+        batches,
+        # The groups are those of a model that started here, so the second training starts here too.
+        initial=chosen.initial,
+        start=chosen.model.last if options.warm_start else None,
+        inferred_groups=held_out,
+    )
+    return Fitted(trained, groups, {"separated_at": chosen.epoch, "initial": chosen.initial})
 
 
 @dataclass(frozen=True)
 class _Separation:
-    groups: Groups
+    """Groups inferred after one epoch of one early training."""
+
+    initial: int
+    epoch: int
     model: Trained
+    groups: Groups
 
 
-def _separate(task: Task, stages: Stages, options: SpareOptions) -> dict[int, _Separation]:
-    """Train plainly to the last candidate epoch; cluster the outputs at each candidate."""
+def _separate(task: Task, stages: Stages, options: SpareOptions) -> _Separation:
+    """Train plainly, cluster at each candidate epoch, choose one; `auto` may start over."""
+    tried: list[_Separation] = []
+    attempts = 1 + (options.restarts if options.separate_at == "auto" else 0)
+    for initial in range(attempts):
+        tried += _early_training(task, stages, options, initial)
+        clearest = max(tried, key=lambda one: clarity(one.groups))
+        if clarity(clearest.groups) >= CLEAR_SILHOUETTE:
+            break
+    return _choose(tried, clearest, task, stages, options)
+
+
+def _early_training(
+    task: Task, stages: Stages, options: SpareOptions, initial: int
+) -> list[_Separation]:
+    """Plain training to the last candidate epoch, with groups from each candidate."""
     settings = replace(
         stages.settings,
         schedule="constant",
         warmup_epochs=0.0,
+        ema=0.0,
         lr=options.early_lr or stages.settings.lr,
         weight_decay=(
             stages.settings.weight_decay
@@ -91,10 +119,10 @@ def _separate(task: Task, stages: Stages, options: SpareOptions) -> dict[int, _S
         ),
     )
     batches = shuffled(len(task.train), settings.batch_size)
-    found: dict[int, _Separation] = {}
+    found = []
     earlier = None
     for epoch in options.epochs_tried():
-        name = f"early-{epoch}"
+        name = f"early-{initial}-{epoch}"
         model = stages.train(
             name,
             task,
@@ -103,6 +131,7 @@ def _separate(task: Task, stages: Stages, options: SpareOptions) -> dict[int, _S
             start_from=earlier,
             validate=False,
             as_part="early",
+            initial=initial,
         )
         earlier = name
         outputs = stages.outputs(model, task.train).named(options.output)
@@ -115,7 +144,7 @@ def _separate(task: Task, stages: Stages, options: SpareOptions) -> dict[int, _S
                 power=_powers(options.power, task),
                 seed=stages.seed,
             )
-        found[epoch] = _Separation(groups, model)
+        found.append(_Separation(initial, epoch, model, groups))
     return found
 
 
@@ -131,21 +160,23 @@ def _powers(power: Sequence[float], task: Task) -> dict[int, float] | None:
 
 
 def _choose(
-    tried: dict[int, _Separation], task: Task, stages: Stages, options: SpareOptions
-) -> int:
-    """The epoch whose groups are used; the earliest among equals."""
-    if len(tried) == 1:
-        return next(iter(tried))
-    if options.separate_at == "auto":
-        return max(tried, key=lambda epoch: clarity(tried[epoch].groups))
+    tried: list[_Separation],
+    clearest: _Separation,
+    task: Task,
+    stages: Stages,
+    options: SpareOptions,
+) -> _Separation:
+    """The separation whose groups are used; the earliest among equals."""
+    if options.separate_at != "val":
+        return clearest
     if task.val is None:
         raise InputError("separate_at='val' needs a validation split with group labels.")
     val, true_groups = task.val, task.groups(task.val)
 
-    def recall(epoch: int) -> float:
-        outputs = stages.outputs(tried[epoch].model, val).named(options.output)
-        assigned = tried[epoch].groups.assign(outputs, val.labels)
-        return smallest_recall(val.labels, true_groups, tried[epoch].groups.in_majority(assigned))
+    def recall(one: _Separation) -> float:
+        outputs = stages.outputs(one.model, val).named(options.output)
+        assigned = one.groups.assign(outputs, val.labels)
+        return smallest_recall(val.labels, true_groups, one.groups.in_majority(assigned))
 
     return max(tried, key=recall)
 
@@ -169,7 +200,8 @@ def smallest_recall(labels: np.ndarray, groups: np.ndarray, majority: np.ndarray
 
 def clarity(groups: Groups) -> float:
     """How clearly the least clear class falls apart: the smallest silhouette over classes."""
-    return min(seen.silhouette or 0.0 for seen in groups.evidence.values())
+    scores = [seen.silhouette for seen in groups.evidence.values() if seen.silhouette is not None]
+    return min(scores, default=0.0)
 
 
 METHOD = Method(

@@ -1,0 +1,54 @@
+"""What several tests share: small tasks, and real data where it is present."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from spare.inputs import TensorInputs
+from spare.model import Classifier
+from spare.task import Split, Task
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with the real MNIST: SPARE_DATA, or a shared/data beside the project."""
+    for folder in (os.environ.get("SPARE_DATA"), ROOT.parent / "shared" / "data"):
+        if folder and (Path(folder) / "mnist/MNIST/raw").is_dir():
+            return Path(folder)
+    pytest.skip("the real MNIST is not on this machine: set SPARE_DATA to a folder that has it")
+
+
+def toy_split(n: int, share: float, rng: np.random.Generator, attributes: bool = True) -> Split:
+    """Two classes told apart weakly by column 0 and strongly, but spuriously, by column 1."""
+    labels = np.arange(n) % 2
+    place = np.where(rng.random(n) < share, labels, 1 - labels)
+    points = rng.normal(0, 0.5, (n, 2)) + np.stack([labels * 1.5, place * 6.0], 1)
+    inputs = TensorInputs(torch.tensor(points, dtype=torch.float32))
+    return Split(inputs, labels, {"place": place} if attributes else None)
+
+
+def toy_task(seed: int = 0, n: int = 400, share: float = 0.9) -> Task:
+    rng = np.random.default_rng(seed)
+    return Task(
+        name="toy",
+        train=toy_split(n, share, rng),
+        val=toy_split(120, 0.5, rng),
+        test=toy_split(200, 0.5, rng),
+        class_names=("left", "right"),
+        attribute_values={"place": ("land", "water")},
+        build_model=lambda: Classifier(
+            torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU()), torch.nn.Linear(8, 2)
+        ),
+    )
+
+
+@pytest.fixture
+def toy() -> Task:
+    return toy_task()

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
+from sklearn.metrics import silhouette_score
+from sklearn.mixture import GaussianMixture
+
+import spare
+from spare.errors import InputError, SpareWarning
+
+
+def blobs(sizes, seed=0, spread=0.02, d=3):
+    """Clusters of these sizes around the corners of a simplex."""
+    rng = np.random.default_rng(seed)
+    corners = np.eye(max(d, len(sizes)))
+    return np.concatenate([rng.normal(corners[i], spread, (n, len(corners))) for i, n in enumerate(sizes)])
+
+
+def test_finds_the_clusters_and_lists_them_by_size():
+    groups = spare.infer_groups(blobs([20, 300, 80]), np.zeros(400, int))
+    seen = groups.evidence[0]
+    assert seen.k == 3
+    assert seen.sizes == [300, 80, 20]
+    assert seen.ids == [0, 1, 2]
+    assert set(seen.scores) == {2, 3, 4, 5}
+    assert seen.silhouette == max(seen.scores.values())
+    assert groups.ids[:20].tolist() == [2] * 20
+    assert groups.in_majority().sum() == 300
+
+
+@given(st.integers(0, 1000), st.integers(2, 6))
+@settings(max_examples=10, deadline=None)
+def test_scores_are_those_of_scikit_learn_for_the_same_k(seed, k_max):
+    rng = np.random.default_rng(seed)
+    outputs = torch.softmax(torch.tensor(rng.normal(0, 3, (150, 4))), 1).numpy()
+    seen = spare.infer_groups(outputs, np.zeros(150, int), k_max=k_max, seed=seed).evidence[0]
+    for k, score in seen.scores.items():
+        codes = KMeans(k, n_init=10, random_state=seed).fit_predict(outputs)
+        assert score == pytest.approx(silhouette_score(outputs, codes), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [(0, 1), (7, 3), (-5, 900), ("waterbird", "landbird"), (np.int64(2), np.int64(1))],
+    ids=str,
+)
+def test_labels_may_have_gaps_be_strings_and_come_in_any_order(names):
+    first, second = blobs([200, 10], 1), blobs([150, 50], 2)
+    outputs = np.concatenate([first, second])
+    labels = np.array([names[0]] * 210 + [names[1]] * 200)
+    shuffle = np.random.default_rng(0).permutation(410)
+    groups = spare.infer_groups(outputs[shuffle], labels[shuffle])
+    assert groups.evidence[names[0]].sizes == [200, 10]
+    assert groups.evidence[names[1]].sizes == [150, 50]
+    together = [i for seen in groups.evidence.values() for i in seen.ids]
+    assert sorted(together) == list(range(4))  # ids are unique across classes
+    for name, seen in groups.evidence.items():
+        own = groups.ids[labels[shuffle] == name]
+        assert [int((own == i).sum()) for i in seen.ids] == seen.sizes
+
+
+def test_the_power_follows_the_silhouette_of_its_own_class():
+    clear, vague = blobs([200, 20], 1, spread=0.005), blobs([200, 20], 1, spread=0.4)
+    outputs = np.concatenate([vague, clear])
+    groups = spare.infer_groups(outputs, [9] * 220 + [4] * 220, k=2)
+    assert groups.evidence[4].silhouette >= 0.9
+    assert groups.evidence[9].silhouette < 0.9
+    assert groups.powers() == {4: 1.0, 9: 2.0}
+
+
+def test_the_user_may_set_the_power_of_each_class():
+    outputs = np.concatenate([blobs([50, 40], 1), blobs([50, 40], 2)])
+    labels = ["b"] * 90 + ["a"] * 90
+    groups = spare.infer_groups(outputs, labels, power={"a": 1.5, "b": 0.5})
+    assert groups.powers() == {"a": 1.5, "b": 0.5}
+    shares = groups.evidence["a"].shares
+    assert shares == pytest.approx(np.array([50**-0.5, 40**-0.5]) / (50**-0.5 + 40**-0.5))
+    with pytest.raises(InputError, match="'b'"):
+        spare.infer_groups(outputs, labels, power={"a": 1})
+
+
+def test_one_cluster_with_nearly_all_draws_is_a_warning():
+    with pytest.warns(SpareWarning, match=r"cluster of 5 examples would get 9\d.\d%"):
+        spare.infer_groups(blobs([500, 5]), np.zeros(505, int), k=2, power=2.0)
+
+
+def test_the_same_seed_gives_the_same_groups_and_torch_is_welcome():
+    outputs = torch.softmax(torch.randn(300, 4, generator=torch.Generator().manual_seed(0)), 1)
+    labels = torch.arange(300) % 3
+    one, two = (spare.infer_groups(outputs, labels, seed=5) for _ in range(2))
+    assert (one.ids == two.ids).all()
+    assert one.evidence == two.evidence
+    assert set(one.evidence) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("clusterer", "k"),
+    [
+        (AgglomerativeClustering(), 3),
+        (GaussianMixture(random_state=0), 3),
+        (DBSCAN(eps=0.3), 3),
+        (KMeans(n_init=3, random_state=1), 3),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_clusterer_is_replaceable(clusterer, k):
+    before = repr(clusterer)
+    groups = spare.infer_groups(blobs([60, 30, 10]), np.zeros(100, int), clusterer=clusterer)
+    assert groups.evidence[0].k == k
+    assert groups.evidence[0].sizes == [60, 30, 10]
+    assert repr(clusterer) == before  # the user's object is not touched
+
+
+def test_anything_with_fit_predict_will_do():
+    class Halves:
+        def fit_predict(self, points):
+            return (points[:, 0] > np.median(points[:, 0])).astype(int)
+
+    groups = spare.infer_groups(blobs([60, 40]), np.zeros(100, int), clusterer=Halves())
+    assert groups.evidence[0].k == 2
+    with pytest.raises(InputError, match="fit_predict"):
+        spare.infer_groups(blobs([6, 4]), np.zeros(10, int), clusterer=object())
+
+
+def test_held_out_examples_go_to_the_nearest_centre_of_their_own_class():
+    outputs = np.concatenate([blobs([90, 10], 1), blobs([80, 20], 2)[:, ::-1]])
+    labels = np.array([0] * 100 + [1] * 100)
+    groups = spare.infer_groups(outputs, labels, k=2)
+    assert (groups.assign(outputs, labels) == groups.ids).all()
+    with pytest.raises(InputError, match="class 2"):
+        groups.assign(outputs[:1], [2])
+
+
+def test_a_class_with_one_example_or_identical_outputs_is_one_cluster_and_said():
+    outputs = np.concatenate([[[0.1, 0.9]], np.full((5, 2), 0.5), blobs([9, 4], d=2)])
+    labels = ["one"] + ["same"] * 5 + ["normal"] * 13
+    with pytest.warns(SpareWarning) as caught:
+        groups = spare.infer_groups(outputs, labels, k=2)
+    said = [str(w.message) for w in caught]
+    assert "class 'one': only one example: one cluster." in said
+    assert "class 'same': all outputs are identical: one cluster." in said
+    for name in ("one", "same"):
+        seen = groups.evidence[name]
+        assert (seen.k, seen.power, seen.silhouette) == (1, 1.0, None)
+    assert groups.evidence["normal"].k == 2
+    assert spare.importance_weights(groups, labels).sum() == pytest.approx(1)
+
+
+def test_fewer_distinct_points_than_k_is_said():
+    outputs = np.array([[0.0, 1.0]] * 4 + [[1.0, 0.0]] * 3)
+    with pytest.warns(SpareWarning, match="only 2 distinct outputs, so 2 clusters instead of 4"):
+        groups = spare.infer_groups(outputs, np.zeros(7, int), k=4)
+    assert groups.evidence[0].sizes == [4, 3]
+    searched = spare.infer_groups(outputs, np.zeros(7, int))  # a search just stops at 2
+    assert set(searched.evidence[0].scores) == {2}
+
+
+def test_two_examples_cannot_be_scored_but_can_be_told_apart():
+    groups = spare.infer_groups([[0.0], [1.0]], [0, 0], k=2)
+    assert groups.evidence[0].silhouette is None
+    assert groups.evidence[0].sizes == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "labels", "options", "says"),
+    [
+        ([[0.1], [np.nan], [np.inf]], [0, 0, 0], {}, r"2 of 3 output rows .*rows 1, 2"),
+        ([[0.1], [0.2]], [0, 0, 0], {}, "2 examples but 3 labels"),
+        ([[0.1], [0.2]], [0.0, 1.0], {}, "labels are floats"),
+        (np.zeros((0, 2)), [], {}, "shape"),
+        (np.zeros((2, 2, 2)), [0, 1], {}, "shape"),
+        ([["a"], ["b"]], [0, 1], {}, "numbers"),
+        ([[0.1], [0.2]], [[0], [1]], {}, "one per example"),
+        ([[0.1], [0.2]], [0, 1], {"k": 0}, "k is at least 1"),
+        ([[0.1], [0.2]], [0, 1], {"k_max": 1}, "k_max is at least 2"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(outputs, labels, options, says):
+    with pytest.raises(InputError, match=says) as caught:
+        spare.infer_groups(outputs, labels, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_large_classes_are_scored_from_a_sample_and_say_so(monkeypatch):
+    monkeypatch.setattr("spare.silhouettes.EXACT_LIMIT", 500)
+    outputs = blobs([5990, 10])
+    groups = spare.infer_groups(outputs, np.zeros(6000, int), k=2)
+    seen = groups.evidence[0]
+    assert 0 < seen.errors[2] < 0.01
+    assert seen.silhouette == pytest.approx(
+        silhouette_score(outputs, groups.ids), abs=5 * seen.errors[2] + 1e-9
+    )

@@ -1,0 +1,186 @@
+"""What every method must do, and then each method's own claim."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spare.errors import InputError
+from spare.methods import METHODS, method_named
+from spare.methods.spare import SpareOptions, clarity, smallest_recall
+from spare.stages import Stages
+from spare.train import Settings
+
+SETTINGS = Settings(epochs=4, batch_size=32, lr=0.02)
+
+
+def stages_for(seed=0, settings=SETTINGS, **more):
+    def judge(epoch, correct, inferred):
+        return {"score": float(correct.mean())}
+
+    return Stages(seed=seed, settings=settings, folder=None, judge=judge, **more)
+
+
+def fit(method, task, options=None, **more):
+    options = options or method.options()
+    stages = stages_for(**more)
+    return method.fit(task.as_seen_by(method.sees(options)), stages, options), stages
+
+
+every = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+
+
+@every
+def test_it_fits_and_the_same_seed_gives_the_same_result(method, toy):
+    one, stages = fit(method, toy)
+    two, _ = fit(method, toy)
+    other, _ = fit(method, toy, seed=1)
+    assert len(one.trained.history) == SETTINGS.epochs
+    for name, value in one.trained.last.items():
+        assert value.equal(two.trained.last[name])
+    assert not all(v.equal(other.trained.last[n]) for n, v in one.trained.last.items())
+    assert stages.examples_seen >= 4 * len(toy.train)
+
+
+@every
+def test_it_never_reads_group_labels_it_did_not_declare(method, toy):
+    sees = method.sees(method.options())
+    wired = replace(
+        toy,
+        train=toy.train if sees == "train" else replace(toy.train, attributes=None),
+        val=toy.val if sees != "none" else replace(toy.val, attributes=None),
+        test=replace(toy.test, attributes=None),
+    )
+    honest, _ = fit(method, toy)
+    blind, _ = fit(method, wired)
+    for name, value in honest.trained.last.items():
+        assert value.equal(blind.trained.last[name])
+
+
+@every
+def test_it_says_what_it_is(method):
+    assert method.title
+    assert method.paper
+    assert method.sees(method.options()) in ("none", "val", "train")
+    assert method.fit.__module__.endswith(method.name)
+
+
+def test_an_unknown_method_is_refused_with_the_nearest():
+    with pytest.raises(InputError, match="did you mean 'spare'"):
+        method_named("spear")
+
+
+def drawn_groups(method, task, monkeypatch, options=None):
+    """The true groups of what a method's last training stage draws in one epoch."""
+    plans = {}
+    original = Stages.train
+
+    def spy(self, name, task, batches, **more):
+        plans[name] = np.concatenate(batches(np.random.default_rng(0)))
+        return original(self, name, task, batches, **more)
+
+    monkeypatch.setattr(Stages, "train", spy)
+    fit(method, task, options)
+    return np.bincount(task.groups(task.train)[plans["train"]], minlength=4) / len(task.train)
+
+
+def test_erm_draws_every_example_once(toy, monkeypatch):
+    truth = np.bincount(toy.groups(toy.train), minlength=4) / len(toy.train)
+    assert drawn_groups(METHODS["erm"], toy, monkeypatch) == pytest.approx(truth)
+
+
+def test_class_balancing_balances_classes_and_not_groups(toy, monkeypatch):
+    uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
+    train = replace(toy.train, labels=uneven)
+    shares = drawn_groups(METHODS["cb"], replace(toy, train=train), monkeypatch)
+    assert shares[2:].sum() == pytest.approx(0.5, abs=0.07)  # an eighth of the examples
+    assert shares[3] > 3 * shares[2]
+
+
+def test_group_balancing_balances_true_groups(toy, monkeypatch):
+    shares = drawn_groups(METHODS["gb"], toy, monkeypatch)
+    assert shares == pytest.approx([0.25] * 4, abs=0.07)
+
+
+def test_spare_finds_the_minorities_and_lifts_them(toy, monkeypatch):
+    before = np.bincount(toy.groups(toy.train), minlength=4) / len(toy.train)
+    options = SpareOptions(k=2, power=(1.0,))
+    fitted, _ = fit(METHODS["spare"], toy, options)
+    minority = toy.train.attributes["place"] != toy.train.labels
+    recall = (~fitted.groups.in_majority())[minority].mean()
+    assert recall > 0.9
+    shares = drawn_groups(METHODS["spare"], toy, monkeypatch, options)
+    assert shares[1] > 3 * before[1]
+    assert shares[2] > 3 * before[2]
+
+
+def test_spare_clusters_the_outputs_of_the_asked_epoch(toy):
+    groups = {
+        epoch: fit(METHODS["spare"], toy, SpareOptions(separate_at=epoch))[0].groups
+        for epoch in (1, 3)
+    }
+    assert not np.allclose(groups[1].centres[0], groups[3].centres[0])
+
+
+def test_choosing_when_to_separate(toy):
+    """Both rules choose among the candidates, and each by its own measure."""
+    tried = {}
+    for epoch in (1, 2, 3):
+        tried[epoch] = fit(METHODS["spare"], toy, SpareOptions(separate_at=epoch, k=2))[0]
+    auto, stages = fit(
+        METHODS["spare"], toy, SpareOptions(separate_at="auto", candidates=(1, 2, 3), k=2)
+    )
+    best = max(tried, key=lambda epoch: clarity(tried[epoch].groups))
+    assert auto.notes["separated_at"] == best
+    assert (auto.groups.ids == tried[best].groups.ids).all()
+    # Three early epochs in all, not one and two and three.
+    assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
+    by_val, _ = fit(
+        METHODS["spare"], toy, SpareOptions(separate_at="val", candidates=(1, 2, 3), k=2)
+    )
+    assert by_val.notes["separated_at"] in (1, 2, 3)
+
+
+def test_choosing_by_validation_groups_declares_that_it_sees_them(toy):
+    method = METHODS["spare"]
+    assert method.sees(SpareOptions(separate_at="val")) == "val"
+    assert method.sees(SpareOptions(separate_at="auto")) == "none"
+    with pytest.raises(InputError, match="no group labels"):
+        blind = replace(toy, val=replace(toy.val, attributes=None))
+        fit(method, blind, SpareOptions(separate_at="val"))
+
+
+def test_smallest_recall_takes_the_worst_class_and_finds_the_majority_by_itself():
+    labels = np.array([0] * 6 + [1] * 6)
+    groups = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
+    majority = np.array([1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 1, 1], dtype=bool)
+    assert smallest_recall(labels, groups, majority) == pytest.approx(2 / 3)
+
+
+def test_a_warm_start_goes_on_from_the_early_weights(toy):
+    settings = replace(SETTINGS, epochs=1, lr=1e-9)  # so small a rate that weights stay put
+    options = SpareOptions(separate_at=3, early_lr=0.05, warm_start=True)
+    warm, _ = fit(METHODS["spare"], toy, options, settings=settings)
+    fresh, _ = fit(METHODS["spare"], toy, replace(options, warm_start=False), settings=settings)
+    early, _ = fit(METHODS["erm"], toy, settings=settings)
+    gap = (warm.trained.last["head.weight"] - early.trained.last["head.weight"]).abs().max()
+    assert gap > 1e-3
+    assert fresh.trained.last["head.weight"].allclose(early.trained.last["head.weight"], atol=1e-6)
+
+
+def test_powers_by_class(toy):
+    fitted, _ = fit(METHODS["spare"], toy, SpareOptions(k=2, power=(1.0, 1.5)))
+    assert fitted.groups.powers() == {0: 1.0, 1: 1.5}
+    with pytest.raises(InputError, match="one for each of 2 classes"):
+        fit(METHODS["spare"], toy, SpareOptions(power=(1.0, 2.0, 3.0)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [({"separate_at": "soon"}, "'val' or 'auto'"), ({"separate_at": 0}, "epoch 1 at the earliest")],
+)
+def test_impossible_options_are_refused(wrong, says):
+    with pytest.raises(InputError, match=says):
+        SpareOptions(**wrong)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from spare.bench import bench, find_runs, mean_and_spread, table
+from spare.errors import InputError, RunError
+
+QUICK = {"epochs": "1"}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    out = tmp_path_factory.mktemp("bench")
+    said = []
+    summary = bench("digits", ["erm", "spare"], [0, 1], out, overrides=QUICK, say=said.append)
+    return out, summary
+
+
+def test_one_folder_a_run_and_a_table(done):
+    out, summary = done
+    names = sorted(path.parent.name for path in find_runs(out))
+    assert names == ["erm-seed0", "erm-seed1", "spare-seed0", "spare-seed1"]
+    assert json.loads((out / "table.json").read_text()) == summary
+    rows = {row["method"]: row for row in summary["rows"]}
+    assert rows["spare"]["seeds"] == [0, 1]
+    assert rows["spare"]["split"] == "test"
+    values = rows["spare"]["selected"]["worst_group"]["values"]
+    runs = [json.loads((out / f"spare-seed{s}" / "run.json").read_text()) for s in (0, 1)]
+    assert values == [r["scores"]["test"]["selected"]["worst_group"] for r in runs]
+    assert all(r["threads"] == 1 for r in runs)
+    command = "spare bench digits --methods erm,spare --seeds 0,1 --set epochs=1"
+    assert summary["command"] == command
+
+
+def test_given_again_it_only_reads(done, monkeypatch):
+    out, summary = done
+    monkeypatch.setattr("spare.bench._start", lambda *_: pytest.fail("a run was started"))
+    said = []
+    again = bench("digits", ["erm", "spare"], [0, 1], out, overrides=QUICK, say=said.append)
+    assert again == summary
+    assert len([line for line in said if line.endswith("is complete")]) == 4
+
+
+def test_another_setting_in_the_same_folder_is_refused_before_anything_runs(done):
+    out, _ = done
+    with pytest.raises(RunError, match="epochs is 1 there, 2 was asked for"):
+        bench("digits", ["erm"], [0], out, overrides={"epochs": "2"})
+
+
+def test_an_option_of_one_method_does_not_trouble_the_others(tmp_path):
+    summary = bench("digits", ["erm", "spare"], [0], tmp_path, overrides=QUICK | {"k": "2"})
+    options = {row["method"]: row["options"] for row in summary["rows"]}
+    assert options["spare"]["k"] == 2
+    assert options["erm"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("digits", ["erm", "spair"], [0]), "did you mean 'spare'"),
+        (("digitz", ["erm"], [0]), "did you mean 'digits'"),
+        (("digits", ["erm", "erm"], [0]), "'erm' is named twice"),
+        (("digits", ["erm"], [0, 0]), "0 is named twice"),
+        (("digits", [], [0]), "at least one method"),
+    ],
+)
+def test_mistakes_are_refused_before_anything_runs(tmp_path, arguments, says):
+    with pytest.raises(InputError, match=says):
+        bench(*arguments, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_setting_is_refused_before_anything_runs(tmp_path):
+    with pytest.raises(InputError, match="did you mean 'k_max'"):
+        bench("digits", ["erm", "spare"], [0], tmp_path, overrides={"kmax": "3"})
+
+
+def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path):
+    said = []
+    with pytest.raises(RunError, match=r"1 of the runs failed: erm-seed0: selection rule"):
+        bench(
+            "digits",
+            ["erm", "spare"],
+            [0],
+            tmp_path,
+            overrides=QUICK | {"selection": "val_inferred_groups"},
+            say=said.append,
+        )
+    assert (tmp_path / "spare-seed0" / "run.json").exists()
+    assert any(line.startswith("erm-seed0 failed") for line in said)
+
+
+def test_mean_and_spread():
+    assert mean_and_spread([1.0, 3.0]) == {"mean": 2.0, "sd": pytest.approx(2**0.5), "values": [1, 3]}
+    assert mean_and_spread([1.0])["sd"] == 0.0
+    assert table([]) == {"rows": []}
+
+
+def children_of(pid):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(word) for word in found.stdout.split()]
+
+
+def test_workers_stop_when_their_parent_is_killed(tmp_path):
+    words = ["bench", "digits", "--methods", "erm,spare", "--seeds", "0", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spare", *words, "--set", "epochs=200"], stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("*.partial/*.checkpoint")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    workers = children_of(process.pid)
+    assert workers
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    while any(alive(worker) for worker in workers):
+        assert time.monotonic() < deadline + 30
+        time.sleep(0.05)
+    assert not list(tmp_path.rglob("run.json"))
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().split(")")[1].split()[0] != "Z"

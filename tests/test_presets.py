@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+
+import pytest
+
+from spare.datasets import DATASETS
+from spare.errors import InputError
+from spare.methods import METHODS
+from spare.presets import parse_overrides, plan
+
+
+@pytest.mark.parametrize("task", DATASETS)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_every_preset_is_valid_for_every_method(task, method):
+    planned = plan(task, method, {})
+    assert planned.task == task
+    assert "epochs" in planned.flat_settings()
+
+
+def test_every_preset_belongs_to_a_task_and_names_only_methods_that_exist():
+    for file in (resources.files("spare") / "presets").iterdir():
+        assert file.name.removesuffix(".toml") in DATASETS
+        methods = tomllib.loads(file.read_text()).get("methods", {})
+        assert set(methods) <= set(METHODS)
+
+
+def test_the_papers_values_for_colored_mnist():
+    planned = plan("cmnist", METHODS["spare"], {})
+    settings = planned.flat_settings()
+    assert (settings["lr"], settings["weight_decay"]) == (1e-3, 1e-3)
+    assert (settings["batch_size"], settings["epochs"]) == (32, 20)
+    assert (settings["palette"], settings["p_corr"]) == ("paper", 0.995)
+
+
+def test_the_command_line_wins_and_words_become_values():
+    overrides = parse_overrides(
+        ["lr=0.1", "nesterov=yes", "lr_steps=3,5", "palette = distinct", "power=1,1,2,1,1"]
+    )
+    planned = plan("cmnist", METHODS["spare"], overrides)
+    assert planned.settings.lr == 0.1
+    assert planned.settings.nesterov is True
+    assert planned.settings.lr_steps == (3, 5)
+    assert planned.choices["palette"] == "distinct"
+    assert planned.options.power == (1.0, 1.0, 2.0, 1.0, 1.0)
+    assert planned.flat_options()["power"] == [1.0, 1.0, 2.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("value", ["3", "auto", "val"])
+def test_an_epoch_or_a_rule_for_when_to_separate(value):
+    options = plan("cmnist", METHODS["spare"], {"separate_at": value}).options
+    assert str(options.separate_at) == value
+
+
+def test_another_methods_option_is_unknown_here():
+    with pytest.raises(InputError, match="unknown setting for erm on cmnist"):
+        plan("cmnist", METHODS["erm"], {"k_max": "3"})

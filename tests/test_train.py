@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from spare.batches import shuffled, weighted
+from spare.errors import InputError, Interrupted, RunError
+from spare.inputs import DatasetInputs
+from spare.model import build
+from spare.train import SCHEDULES, Settings, learning_rate, outputs, snapshot, train
+from spare.weights import GroupDraw
+
+SETTINGS = Settings(epochs=3, batch_size=32, lr=0.05)
+
+
+def fit(task, settings=SETTINGS, **more):
+    model = more.pop("model", None) or build(task.build_model, (0, 1))
+    how = {"batches": shuffled(len(task.train), settings.batch_size), "key": (0, 2)} | more
+    return train(model, task.train, settings, **how)
+
+
+def same(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_it_learns(toy):
+    trained = fit(toy, replace(SETTINGS, epochs=10))
+    losses = [record["loss"] for record in trained.history]
+    assert losses[-1] < losses[0] / 2
+    said = outputs(trained.model, toy.train)
+    assert (said.logits.argmax(1).numpy() == toy.train.labels).mean() > 0.85
+    assert trained.examples_seen == 4000
+
+
+def test_the_same_key_gives_the_same_weights_and_another_key_others(toy):
+    assert same(fit(toy).last, fit(toy).last)
+    assert not same(fit(toy).last, fit(toy, key=(0, 3)).last)
+
+
+def test_global_generators_are_left_alone(toy):
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    fit(toy)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+class Dropout(torch.nn.Module):
+    """Uses torch's own generator, whose state a checkpoint must hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(2, 16),
+            torch.nn.BatchNorm1d(16),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(0.3),
+            torch.nn.Linear(16, 2),
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+@pytest.mark.parametrize("stop_at", [1, 12, 13, 14, 30])
+def test_going_on_from_a_checkpoint_gives_bit_for_bit_the_same(toy, tmp_path, stop_at, ema):
+    settings = replace(SETTINGS, ema=ema, schedule="cosine")
+    task = replace(toy, build_model=Dropout)
+
+    def judge(model, epoch):
+        return {"score": [0.5, 0.9, 0.7][epoch - 1]}
+
+    whole = fit(task, settings, validate=judge)
+    steps = 0
+
+    def stop():
+        nonlocal steps
+        steps += 1
+        return steps == stop_at
+
+    file = tmp_path / "x.checkpoint"
+    with pytest.raises(Interrupted):
+        fit(task, settings, validate=judge, checkpoint=file, should_stop=stop)
+    resumed = fit(task, settings, validate=judge, checkpoint=file)
+    assert same(whole.last, resumed.last)
+    assert same(whole.selected, resumed.selected)
+    assert not same(whole.selected, whole.last)
+    assert whole.history == resumed.history
+    assert (whole.selected_epoch, resumed.selected_epoch) == (2, 2)
+    assert whole.examples_seen == resumed.examples_seen
+
+
+def test_a_longer_training_goes_on_from_a_shorter_ones_checkpoint(toy, tmp_path):
+    short, long = tmp_path / "1", tmp_path / "3"
+    fit(toy, replace(SETTINGS, epochs=1), checkpoint=short)
+    went_on = fit(toy, checkpoint=long, start_from=short)
+    assert same(went_on.last, fit(toy).last)
+    assert short.exists()
+
+
+def test_the_first_of_equally_good_epochs_is_selected(toy):
+    trained = fit(toy, validate=lambda model, epoch: {"score": 1.0})
+    assert trained.selected_epoch == 1
+
+
+def test_a_moving_average_is_what_is_evaluated(toy):
+    seen = []
+    trained = fit(
+        toy,
+        replace(SETTINGS, ema=0.99),
+        validate=lambda model, epoch: seen.append(snapshot(model)) or {"score": epoch},
+    )
+    plain = fit(toy)
+    assert same(seen[-1], trained.last)
+    assert not same(trained.last, plain.last)
+    # Weights averaged over the way stay between the start and the end.
+    start = build(toy.build_model, (0, 1)).state_dict()
+    for name, value in trained.last.items():
+        far = (plain.last[name] - start[name]).norm()
+        assert (value - start[name]).norm() <= far * 1.05
+
+
+def test_data_that_is_not_in_memory_goes_through_loader_processes_with_the_same_result(toy):
+    points = toy.train.inputs.tensor
+    loaded = replace(toy, train=replace(toy.train, inputs=DatasetInputs(list(points))))
+    settings = replace(SETTINGS, epochs=1, workers=2)
+    assert same(fit(toy, settings).last, fit(loaded, settings).last)
+    model = build(toy.build_model, (0, 1))
+    here = outputs(model, toy.train, batch_size=64)
+    there = outputs(model, loaded.train, batch_size=64, workers=2)
+    assert torch.equal(here.logits, there.logits)
+    assert here.features.shape == (400, 8)
+
+
+def test_outputs_are_taken_in_eval_mode_in_order_and_leave_the_mode_as_it_was(toy):
+    model = build(Dropout, (0, 1)).train()
+    one, two = outputs(model, toy.train, batch_size=7), outputs(model, toy.train)
+    torch.testing.assert_close(one.logits, two.logits)
+    assert model.training
+    torch.testing.assert_close(two.probabilities.sum(1), torch.ones(400))
+    with pytest.raises(InputError, match="did you mean 'logits'"):
+        two.named("logit")
+
+
+def test_weighted_batches_draw_by_group(toy):
+    groups = toy.groups(toy.train)
+    batches = weighted(GroupDraw(groups), 4000, 32)(np.random.default_rng(0))
+    assert [len(batch) for batch in batches] == [32] * 125
+    counts = np.bincount(groups[np.concatenate(batches)])
+    assert counts / 4000 == pytest.approx([0.25] * 4, abs=0.03)
+    last = shuffled(70, 32)(np.random.default_rng(0))
+    assert [len(batch) for batch in last] == [32, 32, 6]
+    assert sorted(np.concatenate(last).tolist()) == list(range(70))
+
+
+def test_a_loss_that_is_not_finite_stops_and_names_the_step(toy):
+    with pytest.raises(RunError, match=r"loss became (nan|inf) at epoch \d+, step \d+ .*1e\+20"):
+        fit(toy, replace(SETTINGS, lr=1e20))
+
+
+def test_schedules():
+    assert {learning_rate(replace(SETTINGS, lr=1.0), p) for p in (0, 1.5, 3)} == {1.0}
+    cosine = replace(SETTINGS, lr=1.0, schedule="cosine")
+    assert [learning_rate(cosine, p) for p in (0, 1.5, 3)] == pytest.approx([1, 0.5, 0])
+    linear = replace(SETTINGS, lr=1.0, schedule="linear")
+    assert learning_rate(linear, 0.75) == pytest.approx(0.75)
+    step = replace(SETTINGS, lr=1.0, schedule="step", lr_steps=(1, 2))
+    assert [learning_rate(step, p) for p in (0, 1, 2.5)] == pytest.approx([1, 0.1, 0.01])
+    warm = replace(SETTINGS, lr=1.0, warmup_epochs=2.0)
+    assert learning_rate(warm, 1.0) == pytest.approx(0.5, abs=0.01)
+    assert learning_rate(warm, 2.0) == 1.0
+    assert all(math.isfinite(learning_rate(replace(SETTINGS, schedule=s), 1)) for s in SCHEDULES)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"schedule": "cosin"}, "did you mean 'cosine'"),
+        ({"epochs": 0}, "epochs is at least 1"),
+        ({"lr": 0.0}, "lr is a positive number"),
+        ({"ema": 1.0}, "ema is from 0"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong, says):
+    with pytest.raises(InputError, match=says):
+        Settings(**wrong)
