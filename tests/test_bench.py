@@ -98,7 +98,11 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path):
 
 
 def test_mean_and_spread():
-    assert mean_and_spread([1.0, 3.0]) == {"mean": 2.0, "sd": pytest.approx(2**0.5), "values": [1, 3]}
+    assert mean_and_spread([1.0, 3.0]) == {
+        "mean": 2.0,
+        "sd": pytest.approx(2**0.5),
+        "values": [1, 3],
+    }
     assert mean_and_spread([1.0])["sd"] == 0.0
     assert table([]) == {"rows": []}
 
@@ -108,10 +112,12 @@ def children_of(pid):
     return [int(word) for word in found.stdout.split()]
 
 
-def test_workers_stop_when_their_parent_is_killed(tmp_path):
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_workers_stop_with_their_parent(tmp_path, sign):
+    """The signal goes to the parent alone: no worker and no half-written file is left behind."""
     words = ["bench", "digits", "--methods", "erm,spare", "--seeds", "0", "--out", str(tmp_path)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "spare", *words, "--set", "epochs=200"], stderr=subprocess.PIPE
+        [sys.executable, "-m", "spare", *words, "--set", "epochs=300"], stderr=subprocess.PIPE
     )
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("*.partial/*.checkpoint")):
@@ -119,12 +125,17 @@ def test_workers_stop_when_their_parent_is_killed(tmp_path):
         time.sleep(0.05)
     workers = children_of(process.pid)
     assert workers
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.send_signal(sign)
+    _, errors = process.communicate(timeout=60)
+    if sign != signal.SIGKILL:
+        assert process.returncode == 130
+        line = "spare: stopped; give the same command again to go on from the checkpoints.\n"
+        assert errors.decode() == line
     while any(alive(worker) for worker in workers):
         assert time.monotonic() < deadline + 30
         time.sleep(0.05)
     assert not list(tmp_path.rglob("run.json"))
+    assert not list(tmp_path.rglob("*.tmp"))
 
 
 def alive(pid):

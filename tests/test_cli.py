@@ -45,7 +45,10 @@ def test_help_names_every_verb_and_version_is_the_packages(capsys):
         (["train", "digits", "--set", "lr"], "--set takes key=value, not 'lr'."),
         (["train", "digits", "--set", "lr=fast"], "lr is a number, not 'fast'."),
         (["train", "digits", "--set", "epochs=2.5"], "epochs is a whole number, not '2.5'."),
-        (["train", "digits", "--set", "nesterov=perhaps"], "nesterov is true or false, not 'perhaps'."),
+        (
+            ["train", "digits", "--set", "nesterov=perhaps"],
+            "nesterov is true or false, not 'perhaps'.",
+        ),
         (["bench", "digits", "--seeds", "0,x"], "a seed is a whole number of at least 0, not 'x'."),
         (["data", "get", "mnits"], "unknown data set to get 'mnits': did you mean 'mnist'?"),
         (["list", "settings", "--task", "cmnst"], "unknown task 'cmnst': did you mean 'cmnist'?"),
@@ -116,7 +119,7 @@ def test_data_get_verifies_what_is_there(capsys, real_data):
 
 
 def test_the_demo(tmp_path):
-    """As a newcomer runs it: a table, what was found, the folders; plain training fails, SPARE not."""
+    """As a newcomer runs it: plain training fails, SPARE does not, and both are shown."""
     done = spare_cli("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

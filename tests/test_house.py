@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "spare"
 #: From the foundation up; a module may import only from rooms before its own (or its own).
 FLOORS = [
     ["errors"],
-    ["files", "inputs", "silhouettes", "weights", "metrics", "selection"],
+    ["console", "files", "inputs", "silhouettes", "weights", "metrics", "selection"],
     ["task", "groups", "batches", "sampler", "model"],
     ["train", "datasets"],
     ["stages"],
@@ -45,7 +45,11 @@ def imported_rooms(path: Path) -> set[str]:
     return rooms
 
 
-FILES = [path for path in sorted(SOURCE.rglob("*.py")) if path.name != "__init__.py" or path.parent != SOURCE]
+FILES = [
+    path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if path.name != "__init__.py" or path.parent != SOURCE
+]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))

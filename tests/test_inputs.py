@@ -25,9 +25,7 @@ def test_a_random_crop_is_a_window_of_its_own_for_every_image():
 
 def test_with_a_generator_augmented_without_one_fixed():
     images = torch.randint(0, 256, (8, 3, 6, 6), dtype=torch.uint8)
-    inputs = TensorInputs(
-        images, view=centre_crop(4), augment=random_crop(4), finish=scale_bytes()
-    )
+    inputs = TensorInputs(images, view=centre_crop(4), augment=random_crop(4), finish=scale_bytes())
     rows = np.arange(8)
     fixed = inputs.take(rows)
     assert torch.equal(fixed, inputs.take(rows))
@@ -40,7 +38,10 @@ def test_with_a_generator_augmented_without_one_fixed():
 def test_a_dataset_gives_the_same_batches_as_a_tensor():
     images = torch.randint(0, 256, (8, 3, 6, 6), dtype=torch.uint8)
     how = {"view": centre_crop(4), "augment": random_crop(4), "finish": scale_bytes()}
-    in_memory, from_pairs = TensorInputs(images, **how), DatasetInputs([(i, 0) for i in images], **how)
+    in_memory, from_pairs = (
+        TensorInputs(images, **how),
+        DatasetInputs([(i, 0) for i in images], **how),
+    )
     rows = np.array([5, 1, 1])
     for key in (None, 3):
         rng = [None if key is None else np.random.default_rng(key) for _ in range(2)]

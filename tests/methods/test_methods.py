@@ -147,8 +147,8 @@ def test_choosing_by_validation_groups_declares_that_it_sees_them(toy):
     method = METHODS["spare"]
     assert method.sees(SpareOptions(separate_at="val")) == "val"
     assert method.sees(SpareOptions(separate_at="auto")) == "none"
+    blind = replace(toy, val=replace(toy.val, attributes=None))
     with pytest.raises(InputError, match="no group labels"):
-        blind = replace(toy, val=replace(toy.val, attributes=None))
         fit(method, blind, SpareOptions(separate_at="val"))
 
 

@@ -95,14 +95,14 @@ def _separate(task: Task, stages: Stages, options: SpareOptions) -> _Separation:
     tried: list[_Separation] = []
     attempts = 1 + (options.restarts if options.separate_at == "auto" else 0)
     for initial in range(attempts):
-        tried += _early_training(task, stages, options, initial)
+        tried += early_training(task, stages, options, initial)
         clearest = max(tried, key=lambda one: clarity(one.groups))
         if clarity(clearest.groups) >= CLEAR_SILHOUETTE:
             break
     return _choose(tried, clearest, task, stages, options)
 
 
-def _early_training(
+def early_training(
     task: Task, stages: Stages, options: SpareOptions, initial: int
 ) -> list[_Separation]:
     """Plain training to the last candidate epoch, with groups from each candidate."""

@@ -1,0 +1,36 @@
+# make demo    a virtual environment, the package, and a first look: no data to download
+# make test    the same set-up, then every check that CI runs
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test long results clean
+
+demo: $(READY)
+	$(BIN)/spare demo
+
+test: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+long: $(READY)
+	$(BIN)/python -m pytest -m long
+
+results: $(READY)
+	$(BIN)/python docs/make_results.py
+
+# torch and torchvision are resolved together in the one command that installs everything.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or later is needed; name one with: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) runs

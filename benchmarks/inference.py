@@ -1,0 +1,127 @@
+"""Group inference against scikit-learn, and its memory. Ratios measured in one run.
+
+python benchmarks/inference.py            50,000 x 5 outputs in five classes, k 2..5
+python benchmarks/inference.py --large    also 1,000,000 x 10 outputs in two classes
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+
+def early_outputs(
+    n: int, classes: int, columns: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Softmax outputs like those of an early epoch: 99.5 % near their class, the rest elsewhere."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, n)
+    target = labels.copy()
+    minority = rng.random(n) < 0.005
+    target[minority] = rng.integers(0, columns, minority.sum())
+    logits = rng.normal(0, 0.7, (n, columns))
+    logits[np.arange(n), target] += 5
+    exp = np.exp(logits)
+    return (exp / exp.sum(1, keepdims=True)).astype(np.float32), labels
+
+
+def ours(outputs: np.ndarray, labels: np.ndarray) -> tuple[float, dict]:
+    import spare
+
+    started = time.perf_counter()
+    groups = spare.infer_groups(outputs, labels)
+    return time.perf_counter() - started, {c: seen.scores for c, seen in groups.evidence.items()}
+
+
+def scikit_learn(outputs: np.ndarray, labels: np.ndarray) -> tuple[float, dict]:
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import silhouette_score
+
+    started = time.perf_counter()
+    scores: dict = {}
+    for label in np.unique(labels).tolist():
+        points = outputs[labels == label]
+        scores[label] = {
+            k: silhouette_score(points, KMeans(k, n_init=10, random_state=0).fit_predict(points))
+            for k in range(2, 6)
+        }
+    return time.perf_counter() - started, scores
+
+
+def memory_above_start(n: int, classes: int, columns: int) -> dict:
+    """In a process of its own: peak memory above what it started with, and time."""
+    shape = [str(n), str(classes), str(columns)]
+    command = [sys.executable, __file__, "--one", *shape]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def one(n: int, classes: int, columns: int) -> None:
+    import sklearn.cluster  # noqa: F401  loaded before the start, as in a process that has trained
+    import torch
+
+    import spare
+
+    outputs, labels = early_outputs(n, classes, columns)
+    spare.infer_groups(outputs[:500], labels[:500], k=2, power=1)
+    torch.ones(10) @ torch.ones(10)
+    before = resident_mb()
+    started = time.perf_counter()
+    groups = spare.infer_groups(outputs, labels)
+    seconds = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    errors = [error for seen in groups.evidence.values() for error in seen.errors.values()]
+    print(json.dumps({"mb": peak - before, "seconds": seconds, "largest_error": max(errors)}))
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--one", nargs=3, type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        one(*arguments.one)
+        return
+
+    outputs, labels = early_outputs(50_000, 5, 5)
+    ours(outputs[:1000], labels[:1000])  # imports and first calls are not what is compared
+    mine, theirs = [], []
+    for _ in range(arguments.repeats):
+        seconds, scores = ours(outputs, labels)
+        mine.append(seconds)
+        seconds, oracle = scikit_learn(outputs, labels)
+        theirs.append(seconds)
+    gap = max(abs(scores[c][k] - oracle[c][k]) for c in scores for k in scores[c])
+    ratio = np.median(np.array(theirs) / np.array(mine))
+    print("50,000 x 5 outputs, five classes, k 2..5")
+    print(f"  scikit-learn KMeans(n_init=10) + silhouette_score  {np.median(theirs):7.2f} s")
+    print(f"  spare.infer_groups                                 {np.median(mine):7.2f} s")
+    print(f"  ratio (median of {arguments.repeats})                              {ratio:7.1f} x")
+    print(f"  largest difference of a score                      {gap:9.1e}")
+    small = memory_above_start(50_000, 5, 5)
+    print(f"  peak memory above the process's start              {small['mb']:7.0f} MB")
+    if arguments.large:
+        large = memory_above_start(1_000_000, 2, 10)
+        print(
+            "1,000,000 x 10 outputs, two classes, k 2..5 (silhouettes from about 2,000 anchors a k)"
+        )
+        print(f"  time                                               {large['seconds']:7.1f} s")
+        print(f"  peak memory above the process's start              {large['mb']:7.0f} MB")
+        print(f"  largest standard error of a score                  {large['largest_error']:9.1e}")
+
+
+if __name__ == "__main__":
+    main()

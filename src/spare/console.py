@@ -1,0 +1,237 @@
+"""What a person sees: tables, scores, progress. Verbs live in cli.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def show(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def speak(text: str, quiet: bool = False) -> None:
+    print(text, file=sys.stderr if quiet else sys.stdout, flush=True)
+
+
+def emit(event: dict[str, Any]) -> None:
+    print(json.dumps(event), flush=True)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Columns as wide as their widest cell; numbers to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(heads), *cells]) for i in range(len(heads))]
+    numeric = [bool(cells) and all(is_number(row[i]) for row in cells) for i in range(len(heads))]
+
+    def line(row: Sequence[str]) -> str:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ]
+        return "  ".join(padded).rstrip()
+
+    print(line(list(heads)))
+    print(line(["-" * width for width in widths]))
+    for row in cells:
+        print(line(row))
+
+
+def is_number(text: str) -> bool:
+    return text.replace(".", "", 1).replace("-", "", 1).isdigit()
+
+
+def print_scores(record: dict[str, Any]) -> None:
+    rows = []
+    for split, scores in record["scores"].items():
+        for when, score in scores.items():
+            low, high = score["worst_group_interval"]
+            epoch = record["selected_epoch"] if when == "selected" else len(record["history"])
+            rows.append(
+                [
+                    split,
+                    f"{when} ({epoch})",
+                    percent(score["worst_group"]),
+                    f"{percent(low)} to {percent(high)}",
+                    score["worst_group_name"],
+                    score["worst_group_size"],
+                    percent(score["average"]),
+                ]
+            )
+    print(f"{record['method']} on {record['task']}, seed {record['seed']}")
+    print_table(
+        ["split", "epoch", "worst group %", "95 % interval", "which", "examples", "average %"],
+        rows,
+    )
+    print(f"selection rule: {record['selection']}; group labels the method saw: {record['sees']}")
+
+
+def print_discovery(record: dict[str, Any]) -> None:
+    """What was found in each class; recall and precision where the true groups are known."""
+    if not record["discovery"]:
+        return
+    print(f"\nWhat was found in each class after epoch {record['notes'].get('separated_at')}:")
+    rows = []
+    for name, seen in record["discovery"].items():
+        score = "-" if seen["silhouette"] is None else f"{seen['silhouette']:.3f}"
+        row = [
+            name,
+            seen["k"],
+            score,
+            f"{seen['power']:g}",
+            " ".join(map(str, seen["sizes"])),
+            " ".join(f"{100 * share:.0f}" for share in seen["shares"]),
+        ]
+        for key in ("recall", "precision"):
+            row.append("-" if seen.get(key) is None else percent(seen[key]))
+        rows.append(row)
+    print_table(
+        [
+            "class",
+            "clusters",
+            "silhouette",
+            "power",
+            "sizes",
+            "share of draws %",
+            "minority recall %",
+            "precision %",
+        ],
+        rows,
+    )
+    for name, seen in record["discovery"].items():
+        if seen["note"]:
+            print(f"class {name}: {seen['note']}")
+
+
+def print_bench(summary: dict[str, Any]) -> None:
+    def cell(score: dict[str, Any] | None) -> str:
+        return "-" if score is None else f"{percent(score['mean'])} ± {percent(score['sd'])}"
+
+    rows = [
+        [
+            row["method"],
+            cell(row["selected"].get("worst_group")),
+            cell(row["selected"].get("average")),
+            cell(row["last"].get("worst_group")),
+            cell(row["last"].get("average")),
+            f"{row['seconds']:.0f}",
+            row["selection"],
+            ",".join(map(str, row["seeds"])),
+        ]
+        for row in summary["rows"]
+    ]
+    split = summary["rows"][0]["split"] if summary["rows"] else "test"
+    print(f"{split} split; mean ± standard deviation over seeds, in %")
+    print_table(
+        [
+            "method",
+            "worst group",
+            "average",
+            "last epoch: worst",
+            "average",
+            "seconds",
+            "selection",
+            "seeds",
+        ],
+        rows,
+    )
+
+
+#: Words for the parts of a run, as a person reads them beside a bar.
+PARTS = {
+    "starting": "starting",
+    "data": "loading data",
+    "early": "training a little",
+    "outputs": "taking outputs",
+    "inference": "clustering",
+    "train": "training",
+}
+
+
+class Bars:
+    """Progress bars on a terminal; without one, only what `say` is told.
+
+    Opened before the heavy imports, which take seconds themselves.
+    """
+
+    def __enter__(self) -> Bars:
+        self._progress: Any = None
+        self._tasks: dict[str, Any] = {}
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._progress = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._progress.start()
+            self.report("starting", 0, 1)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def report(self, what: str, done: int, total: int) -> None:
+        self._show(what, PARTS.get(what, what), done, total)
+
+    def bench_report(self, run: str, what: str, done: int, total: int) -> None:
+        if what == "done":
+            self.say(f"{run} is done")
+            if run in self._tasks:
+                self._progress.remove_task(self._tasks.pop(run))
+            return
+        self._show(run, f"{run}: {PARTS.get(what, what)}", done, total)
+
+    def _show(self, key: str, text: str, done: int, total: int) -> None:
+        if self._progress is None:
+            return
+        if key != "starting" and "starting" in self._tasks:
+            self._progress.remove_task(self._tasks.pop("starting"))
+        if key not in self._tasks:
+            self._tasks[key] = self._progress.add_task(text, total=total)
+        self._progress.update(
+            self._tasks[key], description=text, completed=done, total=total, visible=done < total
+        )
+
+    def say(self, line: str) -> None:
+        if self._progress is not None:
+            self._progress.console.print(line, markup=False, highlight=False)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+class Lines(Bars):
+    """Progress as JSON lines for the process that started this one; a few a second at most."""
+
+    def __enter__(self) -> Lines:
+        self._last = 0.0
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def report(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done >= total or now - self._last > 0.5:
+            self._last = now
+            emit({"what": what, "done": done, "total": total})
+
+    def say(self, line: str) -> None:
+        emit({"say": line})

@@ -1,0 +1,79 @@
+"""The documentation is true: its code runs, its commands parse, its tables are current."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spare.cli import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_own_loop_page_runs_as_it_stands(capsys):
+    namespace: dict = {}
+    for block in blocks(ROOT / "docs" / "own-loop.md", "python"):
+        exec(compile(block, "docs/own-loop.md", "exec"), namespace)
+    assert "worst group: plain" in capsys.readouterr().out
+
+
+def test_the_readmes_two_lines_run():
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    names = {"outputs": rng.dirichlet([0.3, 0.3], 200), "labels": rng.integers(0, 2, 200)}
+    (block,) = blocks(ROOT / "README.md", "python")
+    exec(compile(block, "README.md", "exec"), names)
+    assert len(names["sampler"]) == 200
+
+
+COMMANDS = [
+    (page.name, line.removeprefix("$ spare "))
+    for page in PAGES
+    for block in blocks(page, "console")
+    for line in block.splitlines()
+    if line.startswith("$ spare ")
+]
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_every_command_in_the_docs_parses(page, command):
+    app.parse_args(shlex.split(command), exit_on_error=False, print_error=False)
+
+
+def test_the_docs_have_commands():
+    assert len(COMMANDS) >= 8
+
+
+def test_make_targets_in_the_docs_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for page in PAGES:
+        for target in re.findall(r"^\$ make (\w+)", page.read_text(), re.MULTILINE):
+            assert f"\n{target}:" in makefile
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not link.startswith("http"):
+            assert (page.parent / link).exists(), link
+
+
+def test_the_results_page_is_what_the_results_give():
+    script = ROOT / "docs" / "make_results.py"
+    assert subprocess.run([sys.executable, script, "--check"]).returncode == 0
+
+
+def test_results_hold_records_only():
+    for path in (ROOT / "results").rglob("*"):
+        assert path.is_dir() or path.suffix == ".json", f"{path} does not belong in results/"
