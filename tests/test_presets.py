@@ -28,8 +28,8 @@ def test_every_preset_belongs_to_a_task_and_names_only_methods_that_exist():
 
 def test_the_papers_values_for_colored_mnist():
     planned = plan("cmnist", METHODS["spare"], {})
-    settings = planned.flat_settings()
-    assert (settings["lr"], settings["weight_decay"]) == (1e-3, 1e-3)
+    settings, options = planned.flat_settings(), planned.flat_options()
+    assert (options["early_lr"], options["early_weight_decay"]) == (1e-3, 1e-3)
     assert (settings["batch_size"], settings["epochs"]) == (32, 20)
     assert (settings["palette"], settings["p_corr"]) == ("paper", 0.995)
 
