@@ -264,7 +264,9 @@ def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.decode() == "spare: stopped; the checkpoint is written.\n"
+    assert errors.decode() == (
+        "spare: stopped; the checkpoint is written, and the same command goes on from it.\n"
+    )
     assert list(partial.glob("*.checkpoint"))
     assert not list(partial.glob("*.tmp"))
 

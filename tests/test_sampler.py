@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -62,6 +65,14 @@ def test_state_in_the_middle_of_an_epoch(stop, epoch):
     assert list(other) == whole
 
 
+def test_a_walk_that_was_broken_off_does_not_shorten_the_next():
+    sampler = spare.ImportanceSampler(GROUPS)
+    peeked = next(iter(sampler))
+    whole = list(sampler)
+    assert len(whole) == 100
+    assert whole[0] == peeked
+
+
 @given(st.integers(1, 7), st.integers(1, 200))
 @settings(max_examples=40, deadline=None)
 def test_processes_take_disjoint_strides_of_one_common_draw(replicas, length):
@@ -108,3 +119,32 @@ def test_more_examples_than_torch_multinomial_takes():
     groups[-10:] = 1
     drawn = np.array(list(spare.ImportanceSampler(groups, num_samples=1000)))
     assert (drawn >= n - 10).mean() == pytest.approx(0.5, abs=0.1)
+
+
+WORKER = """
+import sys
+import torch.distributed as dist
+import spare
+
+rank, meeting = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+sampler = spare.ImportanceSampler([0] * 90 + [1] * 10, seed=5)
+sampler.set_epoch(3)
+print(*sampler)
+dist.destroy_process_group()
+"""
+
+
+def test_real_processes_find_their_own_part(tmp_path):
+    """Two processes of torch.distributed, told nothing: disjoint halves of one draw."""
+    command = [sys.executable, "-c", WORKER]
+    workers = [
+        subprocess.Popen(
+            [*command, str(rank), str(tmp_path / "meeting")], stdout=subprocess.PIPE, text=True
+        )
+        for rank in (0, 1)
+    ]
+    halves = [list(map(int, worker.communicate(timeout=120)[0].split())) for worker in workers]
+    alone = spare.ImportanceSampler(GROUPS, seed=5)
+    alone.set_epoch(3)
+    assert [index for pair in zip(*halves, strict=True) for index in pair] == list(alone)

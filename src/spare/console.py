@@ -49,7 +49,11 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def is_number(text: str) -> bool:
-    return text.replace(".", "", 1).replace("-", "", 1).isdigit()
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def print_scores(record: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ class ImportanceSampler(Sampler[int]):
     Call `set_epoch` before every epoch, as with `DistributedSampler`: the same seed and epoch give
     the same draw. `state_dict` counts the examples handed out; a `DataLoader` with worker
     processes asks for some before they are used, so when saving in the middle of an epoch with
-    workers set `position` to the examples that were really trained on.
+    workers set the state's `position` to the examples that were really trained on.
 
     >>> sampler = ImportanceSampler([0, 0, 0, 0, 0, 0, 0, 1], num_samples=1000)
     >>> 400 < sum(index == 7 for index in sampler) < 600
@@ -62,6 +62,7 @@ class ImportanceSampler(Sampler[int]):
         self.seed = seed
         self.epoch = 0
         self.position = 0
+        self._first = 0  # where the next walk starts: after `load_state_dict`, in mid-epoch
         self.num_samples = -(-total // num_replicas)  # the same for every process, rounded up
 
     def __len__(self) -> int:
@@ -71,6 +72,7 @@ class ImportanceSampler(Sampler[int]):
         rng = np.random.default_rng([self.seed, self.epoch])
         common = self._draw.draw(self.num_samples * self.num_replicas, rng)
         mine = common[self.rank :: self.num_replicas]
+        self.position, self._first = self._first, 0
         for index in mine[self.position :].tolist():
             self.position += 1
             yield index
@@ -79,7 +81,7 @@ class ImportanceSampler(Sampler[int]):
     def set_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
             self.epoch = epoch
-            self.position = 0
+            self.position = self._first = 0
 
     def state_dict(self) -> dict[str, int]:
         return {
@@ -99,4 +101,4 @@ class ImportanceSampler(Sampler[int]):
                 )
         self.seed = state["seed"]
         self.epoch = state["epoch"]
-        self.position = state["position"]
+        self.position = self._first = state["position"]

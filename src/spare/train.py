@@ -224,7 +224,9 @@ def _train(
                 on_step(done, settings.epochs * len(plan))
             if should_stop():
                 save()
-                raise Interrupted("stopped; the checkpoint is written.")
+                raise Interrupted(
+                    "stopped; the checkpoint is written, and the same command goes on from it."
+                )
             if progress.step < len(plan) and time.perf_counter() - saved > CHECKPOINT_SECONDS:
                 save()
 
