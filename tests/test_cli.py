@@ -50,6 +50,17 @@ def test_help_names_every_verb_and_version_is_the_packages(capsys):
             "nesterov is true or false, not 'perhaps'.",
         ),
         (["bench", "digits", "--seeds", "0,x"], "a seed is a whole number of at least 0, not 'x'."),
+        (
+            ["trian", "digits"],
+            'Unknown command "trian". Did you mean "train"? Available commands: data, demo, '
+            "train, bench, list.",
+        ),
+        (
+            ["train", "digits", "--seed", "-1"],
+            "a seed is a whole number of at least 0, not -1.",
+        ),
+        (["train"], 'Command "train" parameter --task requires an argument.'),
+        (["train", "digits", "--sed", "1"], "Unknown option: --sed. Did you mean --seed?"),
         (["data", "get", "mnits"], "unknown data set to get 'mnits': did you mean 'mnist'?"),
         (["list", "settings", "--task", "cmnst"], "unknown task 'cmnst': did you mean 'cmnist'?"),
     ],

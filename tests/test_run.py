@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -130,6 +131,34 @@ def test_two_processes_do_not_share_a_folder(tmp_path, monkeypatch):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(RunError, match="another process is working on"):
             quick(tmp_path / "x")
+
+
+def test_what_fails_before_it_trains_leaves_no_trace(tmp_path):
+    with pytest.raises(InputError):
+        quick(tmp_path / "x", "erm", overrides={"selection": "val_inferred_groups"})
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_one_stands_in_is_refused_and_an_empty_one_is_not(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(RunError, match="the folder you are in"):
+        quick(".", "erm", overrides={"epochs": "1"})
+    (tmp_path / "empty").mkdir()
+    quick("../empty", "erm", overrides={"epochs": "1"})
+    assert (tmp_path / "empty" / "run.json").exists()
+
+
+def test_a_run_that_ended_just_before_its_new_name_is_completed(done, tmp_path):
+    folder, record = done
+    shutil.copytree(folder, tmp_path / "x.partial")
+    (tmp_path / "x.partial" / "train.checkpoint").write_bytes(b"left over")
+    with pytest.raises(RunError, match="seed is 0 there, 1"):
+        quick(tmp_path / "x", seed=1)
+    assert quick(tmp_path / "x") == record
+    assert sorted(p.name for p in (tmp_path / "x").iterdir()) == sorted(
+        p.name for p in folder.iterdir()
+    )
 
 
 def test_selection_rules_need_what_they_need(tmp_path):

@@ -93,7 +93,9 @@ def test_a_state_of_another_shape_is_refused():
         spare.ImportanceSampler(GROUPS).load_state_dict(state)
 
 
-@pytest.mark.parametrize("arguments", [{"rank": 2, "num_replicas": 2}, {"num_samples": 0}])
+@pytest.mark.parametrize(
+    "arguments", [{"rank": 2, "num_replicas": 2}, {"num_samples": 0}, {"seed": -1}]
+)
 def test_bad_arguments_are_refused(arguments):
     with pytest.raises(InputError):
         spare.ImportanceSampler(GROUPS, **arguments)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 import spare
 from spare.console import (
@@ -50,7 +50,10 @@ Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON fo
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
-        app(arguments)
+        app(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        print(f"spare: error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(1)
     except Interrupted as error:
         print(f"spare: {error}", file=sys.stderr)
         sys.exit(130)

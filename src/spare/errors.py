@@ -39,6 +39,11 @@ class SpareWarning(UserWarning):
     pass
 
 
+def check_seed(seed: int) -> None:
+    if seed < 0:
+        raise InputError(f"a seed is a whole number of at least 0, not {seed}.")
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that does not exist, offering the nearest that does."""
     known = sorted(known)

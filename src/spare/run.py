@@ -12,6 +12,7 @@ import fcntl
 import os
 import platform
 import resource
+import shutil
 import signal
 import threading
 import time
@@ -26,7 +27,7 @@ import torch
 
 import spare
 from spare.datasets import data_root, dataset_named
-from spare.errors import InputError, RunError, SpareWarning
+from spare.errors import InputError, RunError, SpareWarning, check_seed
 from spare.files import cannot_write, read_json, write_atomic, write_json, write_tensors
 from spare.methods import Fitted, Method, method_named
 from spare.metrics import group_scores, minority_recovery, true_minority
@@ -59,26 +60,34 @@ def run(
 
     A complete folder of the same settings is returned as it is; an unfinished one is gone on with.
     """
+    check_seed(seed)
     recipe = method_named(method)
     planned = plan(task, recipe, overrides or {})
     request = planned.request(seed)
-    folder = Path(folder)
+    folder = Path(os.path.abspath(folder))
+    if folder == Path.cwd():  # it would be replaced under the feet of whoever stands in it
+        raise RunError(f"{folder} is the folder you are in: name one within it with --out.")
     done = finished(folder, request)
     if done is not None:
         say(f"{folder} is complete: nothing to do")
         return done
     partial = folder.with_name(f"{folder.name}.partial")
     with _locked(partial):
+        if (partial / "settings.json").exists():
+            refuse_other(partial, read_json(partial / "settings.json"), request)
         if (partial / "run.json").exists():  # ended between the last write and the new name
             _complete(partial, folder)
             return read_json(folder / "run.json")
-        _same_request(partial, request)
         write_json(partial / "settings.json", request)
-        with _threads(threads), warnings.catch_warnings():
-            warnings.simplefilter("always", SpareWarning)
-            record = _work(
-                planned, recipe, seed, data_root(data), partial, report, say, should_stop
-            )
+        try:
+            with _threads(threads):
+                record = _work(
+                    planned, recipe, seed, data_root(data), partial, report, say, should_stop
+                )
+        except BaseException:
+            if not any(partial.glob("*.checkpoint")):  # nothing to go on from: leave no trace
+                shutil.rmtree(partial)
+            raise
         write_json(partial / "run.json", request | record)
         _complete(partial, folder)
     return request | record
@@ -93,16 +102,11 @@ def finished(folder: Path, request: Mapping[str, Any]) -> dict[str, Any] | None:
             f"{folder} exists and is not a run folder (no run.json): choose another --out."
         )
     record = read_json(folder / "run.json")
-    _refuse_other(folder, record, request)
+    refuse_other(folder, record, request)
     return record
 
 
-def _same_request(partial: Path, request: Mapping[str, Any]) -> None:
-    if (partial / "settings.json").exists():
-        _refuse_other(partial, read_json(partial / "settings.json"), request)
-
-
-def _refuse_other(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def refuse_other(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     if found.get("format", 0) > FORMAT:
         raise RunError(f"{folder} was written by a newer version of spare-ml: upgrade to read it.")
     for part in ("task", "method", "seed", "settings", "options"):

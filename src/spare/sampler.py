@@ -9,7 +9,7 @@ import numpy as np
 import torch.distributed
 from torch.utils.data import Sampler
 
-from spare.errors import InputError
+from spare.errors import InputError, check_seed
 from spare.weights import GroupDraw, Power
 
 
@@ -53,6 +53,7 @@ class ImportanceSampler(Sampler[int]):
             raise InputError(
                 f"rank is from 0 to num_replicas - 1; got rank {rank} of {num_replicas}."
             )
+        check_seed(seed)
         self._draw = GroupDraw(groups, labels, power)
         total = len(self._draw.codes) if num_samples is None else num_samples
         if total < 1:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, SpareWarning
+from spare.errors import InputError, SpareWarning, check_seed
 from spare.silhouettes import silhouettes
 from spare.weights import Power, class_labels, power_of, shares
 
@@ -111,6 +111,7 @@ def infer_groups(
     """
     points = checked_outputs(outputs)
     wanted = class_labels(labels, len(points))
+    check_seed(seed)
     if k is not None and k < 1:
         raise InputError(f"k is at least 1, not {k}.")
     if k is None and k_max < 2:
