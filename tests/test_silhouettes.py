@@ -44,9 +44,8 @@ def test_agrees_with_scikit_learn(case):
 @settings(max_examples=30, deadline=None)
 def test_squared_distances_agree_with_scikit_learn(case):
     points, labels = case
-    points = points - points.mean(0)
     ours = spare.silhouette(points, labels, metric="sqeuclidean")
-    theirs = silhouette_score(points, labels, metric="sqeuclidean")
+    theirs = silhouette_score(cdist(points, points) ** 2, labels, metric="precomputed")
     assert ours == pytest.approx(theirs, abs=1e-6)
 
 
@@ -74,6 +73,13 @@ def test_an_estimate_lies_within_its_stated_error_and_keeps_a_tiny_cluster():
     assert np.abs(misses).max() < 4.5
     assert 0.3 < np.std(misses) < 2  # the stated error is neither boastful nor timid
     assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(20)  # unbiased
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_the_same_point_in_two_clusters_separates_nothing(metric, offset):
+    points = np.array([[0.3, 0.1], [0.7, -0.2], [0.3, 0.1], [0.3, 0.1], [0.7, -0.2]]) + offset
+    assert spare.silhouette(points, [0, 1, 2, 2, 1], metric=metric) == pytest.approx(0.4)
 
 
 def test_nearly_equal_points_far_from_the_origin_keep_their_distances():

@@ -106,18 +106,22 @@ def _centred(points: np.ndarray) -> Tensor:
     return tensor - tensor.mean(0)
 
 
-def _factors(points: Tensor) -> tuple[Tensor, Tensor]:
-    """Two matrices whose product is the squared distances: |x|^2 + |y|^2 - 2xy."""
+#: Squared distances below this share of the largest squared norm are rounding, and so are 0.
+ROUNDING = 1e-14
+
+
+def _factors(points: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Two matrices whose product is the squared distances, |x|^2 + |y|^2 - 2xy, and the least."""
     squares = (points * points).sum(1, keepdim=True)
     ones = torch.ones_like(squares)
     left = torch.cat([points, squares, ones], 1)
     right = torch.cat([-2 * points, ones, squares], 1).T.contiguous()
-    return left, right
+    return left, right, ROUNDING * float(squares.max())
 
 
 def _distance_sums(points: Tensor, members: Tensor) -> Tensor:
     """For every point and cluster, the sum of distances from the point to the cluster."""
-    left, right = _factors(points)
+    left, right, least = _factors(points)
     n = len(points)
     sums = torch.zeros_like(members)
     buffer = torch.empty(TILE * TILE, dtype=torch.float64)
@@ -127,7 +131,7 @@ def _distance_sums(points: Tensor, members: Tensor) -> Tensor:
             columns = min(TILE, n - j)
             tile = buffer[: rows * columns].view(rows, columns)
             torch.mm(left[i : i + rows], right[:, j : j + columns], out=tile)
-            tile.clamp_min_(0).sqrt_()
+            torch.threshold_(tile, least, 0).sqrt_()
             if j == i:
                 tile.fill_diagonal_(0)  # a point is at distance 0 from itself, rounding or not
                 sums[i : i + rows].addmm_(tile, members[j : j + columns])
@@ -139,7 +143,7 @@ def _distance_sums(points: Tensor, members: Tensor) -> Tensor:
 
 def _distance_sums_of(sample: np.ndarray, points: Tensor, members: Tensor) -> Tensor:
     """The same for some of the points, against all of them."""
-    left, right = _factors(points)
+    left, right, least = _factors(points)
     n = len(points)
     chosen = torch.from_numpy(sample)
     sums = torch.zeros(len(sample), members.shape[1], dtype=torch.float64)
@@ -148,7 +152,8 @@ def _distance_sums_of(sample: np.ndarray, points: Tensor, members: Tensor) -> Te
         ids = chosen[i : i + TILE]
         rows = left[ids]
         for j in range(0, n, wide):
-            tile = torch.mm(rows, right[:, j : j + wide]).clamp_min_(0).sqrt_()
+            tile = torch.mm(rows, right[:, j : j + wide])
+            torch.threshold_(tile, least, 0).sqrt_()
             inside = ((ids >= j) & (ids < j + tile.shape[1])).nonzero()[:, 0]
             tile[inside, ids[inside] - j] = 0
             sums[i : i + TILE].addmm_(tile, members[j : j + wide])
@@ -198,6 +203,7 @@ def _squared(points: np.ndarray, codes: np.ndarray, k: int) -> float:
     np.add.at(centres, codes, points)
     squares = (points**2).sum(1)
     cluster_squares = np.bincount(codes, weights=squares, minlength=k)
-    sums = squares[:, None] * sizes + cluster_squares - 2 * points @ centres.T
-    values = _coefficients(np.maximum(sums, 0), codes, sizes)
+    norms = squares[:, None] * sizes + cluster_squares
+    sums = norms - 2 * points @ centres.T
+    values = _coefficients(np.where(sums > ROUNDING * norms, sums, 0), codes, sizes)
     return float(values.mean())

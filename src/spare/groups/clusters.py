@@ -102,12 +102,12 @@ def infer_groups(
                set to each k, and one that has neither is run once and its own k is used.
 
     >>> import numpy as np
-    >>> outputs = np.array([[0.9, 0.1]] * 6 + [[0.1, 0.9]] * 2 + [[0.2, 0.8]] * 5)
-    >>> groups = infer_groups(outputs, [0] * 8 + [1] * 5)
+    >>> outputs = np.array([[0.9, 0.1]] * 6 + [[0.1, 0.9]] * 2 + [[0.2, 0.8]] * 5 + [[0.8, 0.2]])
+    >>> groups = infer_groups(outputs, ["cat"] * 8 + ["dog"] * 6)
     >>> groups.ids.tolist()
-    [0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2]
-    >>> groups.evidence[0].sizes, groups.evidence[1].note
-    ([6, 2], 'all outputs are identical: one cluster')
+    [0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 3]
+    >>> groups.evidence["cat"].sizes, groups.evidence["dog"].sizes
+    ([6, 2], [5, 1])
     """
     points = checked_outputs(outputs)
     wanted = class_labels(labels, len(points))
