@@ -19,7 +19,7 @@ QUICK = {"epochs": "1"}
 def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("bench")
     said = []
-    summary = bench("digits", ["erm", "spare"], [0, 1], out, overrides=QUICK, say=said.append)
+    summary = bench("digits", ["spare", "erm"], [0, 1], out, overrides=QUICK, say=said.append)
     return out, summary
 
 
@@ -28,6 +28,7 @@ def test_one_folder_a_run_and_a_table(done):
     names = sorted(path.parent.name for path in find_runs(out))
     assert names == ["erm-seed0", "erm-seed1", "spare-seed0", "spare-seed1"]
     assert json.loads((out / "table.json").read_text()) == summary
+    assert [row["method"] for row in summary["rows"]] == ["spare", "erm"]  # as they were named
     rows = {row["method"]: row for row in summary["rows"]}
     assert rows["spare"]["seeds"] == [0, 1]
     assert rows["spare"]["split"] == "test"
@@ -35,7 +36,7 @@ def test_one_folder_a_run_and_a_table(done):
     runs = [json.loads((out / f"spare-seed{s}" / "run.json").read_text()) for s in (0, 1)]
     assert values == [r["scores"]["test"]["selected"]["worst_group"] for r in runs]
     assert all(r["threads"] == 1 for r in runs)
-    command = "spare bench digits --methods erm,spare --seeds 0,1 --set epochs=1"
+    command = "spare bench digits --methods spare,erm --seeds 0,1 --set epochs=1"
     assert summary["command"] == command
 
 
@@ -43,7 +44,7 @@ def test_given_again_it_only_reads(done, monkeypatch):
     out, summary = done
     monkeypatch.setattr("spare.bench._start", lambda *_: pytest.fail("a run was started"))
     said = []
-    again = bench("digits", ["erm", "spare"], [0, 1], out, overrides=QUICK, say=said.append)
+    again = bench("digits", ["spare", "erm"], [0, 1], out, overrides=QUICK, say=said.append)
     assert again == summary
     assert len([line for line in said if line.endswith("is complete")]) == 4
 

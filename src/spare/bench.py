@@ -74,7 +74,7 @@ def bench(
     failures = _run_all(task, todo, data, jobs, report, say, should_stop)
     runs = [read_json(path) for path in find_runs(out)]
     wanted = [r for r in runs if r["method"] in methods and r["seed"] in seeds]
-    summary = table(wanted)
+    summary = table(sorted(wanted, key=lambda r: list(methods).index(r["method"])))
     summary["command"] = _command(task, methods, seeds, overrides)
     write_json(out / "table.json", summary)
     if failures:
