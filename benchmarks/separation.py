@@ -18,8 +18,7 @@ import torch
 
 from spare.datasets import cmnist, data_root
 from spare.errors import SpareWarning
-from spare.groups.clusters import CLEAR_SILHOUETTE
-from spare.methods.spare import SpareOptions, clarity, early_training
+from spare.methods.spare import SpareOptions, clarity, clearest, separations
 from spare.metrics import minority_recovery, true_minority
 from spare.stages import Stages
 from spare.train import Settings
@@ -45,12 +44,8 @@ def main() -> None:
         stages = Stages(
             seed=seed, settings=Settings(), folder=None, judge=lambda *_: {"score": 0.0}
         )
-        tried = []
-        for initial in range(1 + options.restarts):
-            tried += early_training(task.as_seen_by("none"), stages, options, initial)
-            if max(clarity(one.groups) for one in tried) >= CLEAR_SILHOUETTE:
-                break
-        chosen = max(tried, key=lambda one: clarity(one.groups))
+        tried = separations(task.as_seen_by("none"), stages, options)
+        chosen = clearest(tried)
         recalls = {}
         for one in tried:
             found = minority_recovery(task.train.labels, minority, ~one.groups.in_majority())

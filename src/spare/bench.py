@@ -62,19 +62,19 @@ def bench(
         if not any(key in _known(task, method) for method in methods):
             everything = {name for method in methods for name in _known(task, method)}
             raise unknown(f"setting for {', '.join(methods)} on {task}", key, everything)
-    todo: deque[Job] = deque()
+    jobs_in_all, todo = [], deque[Job]()
     for seed in seeds:  # seeds outermost: after a third of the time every method has a number
         for method in methods:
             own = {k: v for k, v in overrides.items() if k in _known(task, method)}
             job = Job(method, seed, out / f"{method}-seed{seed}", own)
+            jobs_in_all.append(job)
             if finished(job.folder, plan(task, method_named(method), own).request(seed)) is None:
                 todo.append(job)
             else:
                 say(f"{job.name} is complete")
     failures = _run_all(task, todo, data, jobs, report, say, should_stop)
-    runs = [read_json(path) for path in find_runs(out)]
-    wanted = [r for r in runs if r["method"] in methods and r["seed"] in seeds]
-    summary = table(sorted(wanted, key=lambda r: list(methods).index(r["method"])))
+    records = [job.folder / "run.json" for job in jobs_in_all]
+    summary = table(read_json(record) for record in records if record.exists())
     summary["command"] = _command(task, methods, seeds, overrides)
     write_json(out / "table.json", summary)
     if failures:
@@ -188,7 +188,7 @@ def _start(
 def find_runs(folder: Path) -> list[Path]:
     """Every complete run's record below `folder`."""
     found = sorted(folder.rglob("run.json"))
-    return [p for p in found if not any(part.endswith(".partial") for part in p.parts)]
+    return [p for p in found if not p.parent.name.endswith(".partial")]
 
 
 def table(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

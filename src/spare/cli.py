@@ -26,7 +26,7 @@ from spare.console import (
     show,
     speak,
 )
-from spare.errors import InputError, Interrupted, SpareError, unknown
+from spare.errors import InputError, Interrupted, SpareError
 
 app = App(
     name="spare",
@@ -271,12 +271,10 @@ def listing(what: str, task: str, method: str) -> tuple[list[str], list[list[Any
         rows = [[key, show(v), "training or data"] for key, v in planned.flat_settings().items()]
         rows += [[key, show(v), f"{method} option"] for key, v in planned.flat_options().items()]
         return ["setting", "value", "of"], rows
-    if what == "methods":
-        from spare.methods import METHODS
+    from spare.methods import METHODS
 
-        rows = [[m.name, m.title, m.paper, m.sees(m.options())] for m in METHODS.values()]
-        return ["method", "what", "paper", "group labels it sees"], rows
-    raise unknown("list", what, ["methods", "tasks", "rules", "settings"])
+    rows = [[m.name, m.title, m.paper, m.sees(m.options())] for m in METHODS.values()]
+    return ["method", "what", "paper", "group labels it sees"], rows
 
 
 def words(text: str) -> list[str]:

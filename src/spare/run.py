@@ -74,7 +74,7 @@ def run(
     partial = folder.with_name(f"{folder.name}.partial")
     with _locked(partial):
         if (partial / "settings.json").exists():
-            refuse_other(partial, read_json(partial / "settings.json"), request)
+            _refuse_other(partial, read_json(partial / "settings.json"), request)
         if (partial / "run.json").exists():  # ended between the last write and the new name
             _complete(partial, folder)
             return read_json(folder / "run.json")
@@ -102,11 +102,11 @@ def finished(folder: Path, request: Mapping[str, Any]) -> dict[str, Any] | None:
             f"{folder} exists and is not a run folder (no run.json): choose another --out."
         )
     record = read_json(folder / "run.json")
-    refuse_other(folder, record, request)
+    _refuse_other(folder, record, request)
     return record
 
 
-def refuse_other(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def _refuse_other(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     if found.get("format", 0) > FORMAT:
         raise RunError(f"{folder} was written by a newer version of spare-ml: upgrade to read it.")
     for part in ("task", "method", "seed", "settings", "options"):
@@ -193,9 +193,14 @@ def _check_labels(task: Task, recipe: Method, sees: str, planned: Plan) -> None:
                 f"use --set selection=last."
             )
         return
-    if (sees == "val" or rule.needs == "val groups") and not task.val.attributes:
+    if rule.needs == "val groups" and not task.val.attributes:
         raise InputError(
             f"{task.name} has no validation group labels: use --set selection=val_average."
+        )
+    if sees == "val" and not task.val.attributes:
+        raise InputError(
+            f"{recipe.name} needs validation group labels with these options, and {task.name} has "
+            f"none."
         )
     if rule.needs == "inferred groups" and not recipe.infers_groups:
         raise InputError(

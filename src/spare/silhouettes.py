@@ -134,10 +134,9 @@ def _distance_sums(points: Tensor, members: Tensor) -> Tensor:
             torch.threshold_(tile, least, 0).sqrt_()
             if j == i:
                 tile.fill_diagonal_(0)  # a point is at distance 0 from itself, rounding or not
-                sums[i : i + rows].addmm_(tile, members[j : j + columns])
             else:
-                sums[i : i + rows].addmm_(tile, members[j : j + columns])
                 sums[j : j + columns].addmm_(tile.T, members[i : i + rows])
+            sums[i : i + rows].addmm_(tile, members[j : j + columns])
     return sums
 
 

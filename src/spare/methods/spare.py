@@ -61,9 +61,10 @@ class SpareOptions:
 
 
 def fit(task: Task, stages: Stages, options: SpareOptions) -> Fitted:
-    chosen = _separate(task, stages, options)
+    chosen = _choose(separations(task, stages, options), task, stages, options)
     groups = chosen.groups
-    batches = weighted(GroupDraw(groups), len(task.train), stages.settings.batch_size)
+    with stages.timed("inference"):
+        batches = weighted(GroupDraw(groups), len(task.train), stages.settings.batch_size)
     held_out = None
     if stages.needs_inferred_groups and task.val is not None:
         outputs = stages.outputs(chosen.model, task.val).named(options.output)
@@ -81,7 +82,7 @@ def fit(task: Task, stages: Stages, options: SpareOptions) -> Fitted:
 
 
 @dataclass(frozen=True)
-class _Separation:
+class Separation:
     """Groups inferred after one epoch of one early training."""
 
     initial: int
@@ -90,21 +91,20 @@ class _Separation:
     groups: Groups
 
 
-def _separate(task: Task, stages: Stages, options: SpareOptions) -> _Separation:
-    """Train plainly, cluster at each candidate epoch, choose one; `auto` may start over."""
-    tried: list[_Separation] = []
+def separations(task: Task, stages: Stages, options: SpareOptions) -> list[Separation]:
+    """Train plainly and cluster at each candidate epoch; `auto` may start over and add more."""
+    tried: list[Separation] = []
     attempts = 1 + (options.restarts if options.separate_at == "auto" else 0)
     for initial in range(attempts):
-        tried += early_training(task, stages, options, initial)
-        clearest = max(tried, key=lambda one: clarity(one.groups))
-        if clarity(clearest.groups) >= CLEAR_SILHOUETTE:
+        tried += _early_training(task, stages, options, initial)
+        if clarity(clearest(tried).groups) >= CLEAR_SILHOUETTE:
             break
-    return _choose(tried, clearest, task, stages, options)
+    return tried
 
 
-def early_training(
+def _early_training(
     task: Task, stages: Stages, options: SpareOptions, initial: int
-) -> list[_Separation]:
+) -> list[Separation]:
     """Plain training to the last candidate epoch, with groups from each candidate."""
     settings = replace(
         stages.settings,
@@ -144,7 +144,7 @@ def early_training(
                 power=_powers(options.power, task),
                 seed=stages.seed,
             )
-        found.append(_Separation(initial, epoch, model, groups))
+        found.append(Separation(initial, epoch, model, groups))
     return found
 
 
@@ -160,20 +160,16 @@ def _powers(power: Sequence[float], task: Task) -> dict[int, float] | None:
 
 
 def _choose(
-    tried: list[_Separation],
-    clearest: _Separation,
-    task: Task,
-    stages: Stages,
-    options: SpareOptions,
-) -> _Separation:
+    tried: list[Separation], task: Task, stages: Stages, options: SpareOptions
+) -> Separation:
     """The separation whose groups are used; the earliest among equals."""
     if options.separate_at != "val":
-        return clearest
+        return clearest(tried)
     if task.val is None:
         raise InputError("separate_at='val' needs a validation split with group labels.")
     val, true_groups = task.val, task.groups(task.val)
 
-    def recall(one: _Separation) -> float:
+    def recall(one: Separation) -> float:
         outputs = stages.outputs(one.model, val).named(options.output)
         assigned = one.groups.assign(outputs, val.labels)
         return smallest_recall(val.labels, true_groups, one.groups.in_majority(assigned))
@@ -196,6 +192,10 @@ def smallest_recall(labels: np.ndarray, groups: np.ndarray, majority: np.ndarray
         if minority.any():
             recalls.append((~majority[minority]).mean())
     return float(min(recalls, default=0.0))
+
+
+def clearest(tried: list[Separation]) -> Separation:
+    return max(tried, key=lambda one: clarity(one.groups))
 
 
 def clarity(groups: Groups) -> float:
