@@ -3,12 +3,13 @@
     python docs/make_results.py          rewrites the page
     python docs/make_results.py --check  exits with 1 if the page is not what results/ gives
 
-Everything between the two marks is made here; the rest of the page is written by hand.
+Everything between marks is made here; the rest of the page is written by hand.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -17,10 +18,14 @@ from spare.files import read_json
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
-BEGIN, END = "<!-- tables: made by docs/make_results.py -->", "<!-- end of tables -->"
+END = "<!-- end of tables -->"
+#: The tables of all results whose folder's name begins as the mark says.
+MARKED = re.compile(rf"(?P<begin><!-- tables: (?P<name>[\w-]+) -->).*?{END}", re.DOTALL)
 
-#: Worst group / average of the paper's main table, in per cent.
+#: Worst group / average of the paper's main table on Colored MNIST, in per cent.
 PAPER = {"erm": (0.0, 20.1), "cb": (0.0, 23.7), "gb": (82.2, 91.7), "spare": (83.0, 91.8)}
+#: Methods in the order in which they are shown.
+ORDER = ["erm", "cb", "gb", "jtt", "spare"]
 
 
 def cell(score: dict) -> str:
@@ -30,19 +35,26 @@ def cell(score: dict) -> str:
 def bench_section(folder: Path) -> list[str]:
     about = read_json(folder / "about.json")
     runs = [read_json(path) for path in find_runs(folder)]
-    summary = table(runs)
+    rows = sorted(table(runs)["rows"], key=lambda row: ORDER.index(row["method"]))
     lines = [f"### {about['title']}", "", about["says"], ""]
-    command = read_json(folder / "table.json")["command"]
-    lines += ["```console", f"$ {command}", "```", ""]
+    command = about.get("command") or read_json(folder / "table.json")["command"]
+    lines += ["```console", *(f"$ {line}" for line in command.splitlines()), "```", ""]
+    lines += scores_table(rows, about)
+    if "gaps" in rows[0]["selected"]:
+        lines += ["", *gaps_table(rows)]
+    lines += ["", "Each seed (worst group / average at the selected epoch, which epoch):", ""]
     lines += [
-        "| method | group labels it sees | worst group | average | last epoch: worst group | "
-        "average | seeds | selection rule | paper |",
-        "|---|---|---|---|---|---|---|---|---|",
+        seed_line(run) for run in sorted(runs, key=lambda r: (ORDER.index(r["method"]), r["seed"]))
     ]
-    order = list(PAPER)
-    for row in sorted(summary["rows"], key=lambda row: order.index(row["method"])):
+    return [*lines, ""]
+
+
+def scores_table(rows: list[dict], about: dict) -> list[str]:
+    heads = ["method", "group labels it sees", "worst group", "average", "last epoch: worst group",
+             "average", "seeds", "selection rule", "split"]  # fmt: skip
+    lines = [heads + (["paper"] if about.get("compare") else [])]
+    for row in rows:
         selected, last = row["selected"], row["last"]
-        paper = PAPER[row["method"]] if about.get("compare") else None
         cells = [
             row["method"],
             row["sees"],
@@ -52,40 +64,66 @@ def bench_section(folder: Path) -> list[str]:
             cell(last["average"]),
             ", ".join(map(str, row["seeds"])),
             row["selection"],
-            f"{paper[0]} / {paper[1]}" if paper else "",
+            row["split"],
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "Each seed (worst group / average at the selected epoch, which epoch):", ""]
-    for run in sorted(runs, key=lambda run: (order.index(run["method"]), run["seed"])):
-        scores = run["scores"]["test"]["selected"]
-        low, high = scores["worst_group_interval"]
-        line = (
-            f"- {run['method']} seed {run['seed']}: {100 * scores['worst_group']:.1f} "
-            f"({100 * low:.1f} to {100 * high:.1f}, {scores['worst_group_size']} examples of "
-            f"{scores['worst_group_name']}) / {100 * scores['average']:.1f}, epoch "
-            f"{run['selected_epoch']}"
+        if about.get("compare"):
+            cells.append("{} / {}".format(*PAPER[row["method"]]))
+        lines.append(cells)
+    return as_table(lines)
+
+
+def gaps_table(rows: list[dict]) -> list[str]:
+    names = list(rows[0]["selected"]["gaps"])
+    lines = [["method", "ID accuracy", *(f"{name} gap" for name in names), "worst pattern"]]
+    for row in rows:
+        found = row["selected"]
+        cells = [row["method"], cell(found["id_accuracy"])]
+        cells += [cell(found["gaps"][name]) for name in names]
+        lines.append([*cells, cell(found["worst_pattern"])])
+    return as_table(lines)
+
+
+def as_table(lines: list[list[str]]) -> list[str]:
+    marked = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
+    return ["| " + " | ".join(cells) + " |" for cells in marked]
+
+
+def seed_line(run: dict) -> str:
+    split = "test" if "test" in run["scores"] else "val"
+    scores = run["scores"][split]["selected"]
+    low, high = scores["worst_group_interval"]
+    line = (
+        f"- {run['method']} seed {run['seed']}: {100 * scores['worst_group']:.1f} "
+        f"({100 * low:.1f} to {100 * high:.1f}, {scores['worst_group_size']} examples of "
+        f"{scores['worst_group_name']}) / {100 * scores['average']:.1f}, epoch "
+        f"{run['selected_epoch']}"
+    )
+    if run["discovery"]:
+        classes = run["discovery"].values()
+        silhouettes = ", ".join(f"{seen['silhouette']:.3f}" for seen in classes)
+        line += (
+            f"; separated after epoch {run['notes']['separated_at']}, silhouettes {silhouettes}, "
+            f"smallest minority recall {min(c['recall'] for c in classes):.2f}, precision "
+            f"{min(c['precision'] for c in classes):.2f}"
         )
-        if run["discovery"]:
-            classes = run["discovery"].values()
-            silhouettes = ", ".join(f"{seen['silhouette']:.3f}" for seen in classes)
-            line += (
-                f"; separated after epoch {run['notes']['separated_at']}, silhouettes "
-                f"{silhouettes}, smallest minority recall "
-                f"{min(c['recall'] for c in classes):.2f}, precision "
-                f"{min(c['precision'] for c in classes):.2f}"
-            )
-        lines.append(line)
-    return [*lines, ""]
+    return line
 
 
 def page() -> str:
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    sections = []
-    for about in sorted((ROOT / "results").glob("*/about.json")):
-        sections += bench_section(about.parent)
-    return before + "\n".join([BEGIN, "", *sections]) + END + after
+    """The page with every marked part made anew; every folder of results belongs to one part."""
+    shown = set()
+
+    def tables(match: re.Match) -> str:
+        folders = sorted((ROOT / "results").glob(f"{match['name']}*/about.json"))
+        shown.update(folders)
+        lines = [line for about in folders for line in bench_section(about.parent)]
+        return "\n".join([match["begin"], "", *lines, END])
+
+    made = MARKED.sub(tables, PAGE.read_text())
+    forgotten = set((ROOT / "results").glob("*/about.json")) - shown
+    if forgotten:
+        sys.exit(f"no part of {PAGE.name} shows {sorted(map(str, forgotten))}")
+    return made
 
 
 def main() -> None:

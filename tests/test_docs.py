@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -35,6 +36,28 @@ def test_the_readmes_two_lines_run():
     (block,) = blocks(ROOT / "README.md", "python")
     exec(compile(block, "README.md", "exec"), names)
     assert len(names["sampler"]) == 200
+
+
+def test_the_own_data_page_leads_from_a_folder_to_a_comparison(tmp_path):
+    """Its first four commands, as they stand, in a fresh folder."""
+    page = ROOT / "docs" / "own-data.md"
+    (mapping,) = blocks(page, "json")
+    (tmp_path / "classes.json").write_text(mapping)
+    commands = [block.strip() for block in blocks(page, "console")][:4]
+    assert [command.split()[2] for command in commands] == ["data", "discover", "train", "bench"]
+    environment = os.environ | {"SPARE_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    said = []
+    for command in commands:
+        words = [sys.executable, "-m", *shlex.split(command.removeprefix("$ "))]
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert (tmp_path / "found" / "class-0.png").is_file()
+    assert (tmp_path / "found" / "groups.parquet").is_file()
+    assert "INFERRED groups" in said[2]
+    assert "erm" in said[3]
 
 
 COMMANDS = [

@@ -12,14 +12,14 @@ SOURCE = Path(__file__).parents[1] / "src" / "spare"
 #: From the foundation up; a module may import only from rooms before its own (or its own).
 FLOORS = [
     ["errors"],
-    ["console", "files", "inputs", "silhouettes", "weights", "metrics", "selection"],
-    ["task", "groups", "batches", "sampler", "model"],
-    ["train", "datasets"],
+    ["console", "files", "folders", "inputs", "silhouettes", "weights", "metrics", "selection"],
+    ["task", "groups", "images", "batches", "sampler", "model"],
+    ["train", "datasets", "discovery", "sheets"],
     ["stages"],
-    ["methods"],
+    ["methods", "frozen"],
     ["presets"],
     ["run"],
-    ["bench"],
+    ["bench", "discover"],
     ["cli"],
     ["__main__"],
 ]

@@ -9,8 +9,9 @@ import torch
 
 from spare.batches import shuffled, weighted
 from spare.errors import InputError, Interrupted, RunError
-from spare.inputs import DatasetInputs
-from spare.model import build
+from spare.inputs import DatasetInputs, TensorInputs
+from spare.model import Classifier, build
+from spare.task import Split
 from spare.train import SCHEDULES, Settings, learning_rate, outputs, snapshot, train
 from spare.weights import GroupDraw
 
@@ -188,3 +189,22 @@ def test_schedules():
 def test_impossible_settings_are_refused(wrong, says):
     with pytest.raises(InputError, match=says):
         Settings(**wrong)
+
+
+def test_going_on_is_exact_for_weights_in_another_memory_layout(toy, tmp_path):
+    """A fused step with momentum in another order than the weights would mix them up."""
+    pixels = torch.rand(64, 3, 8, 8)
+    split = Split(TensorInputs(pixels), np.arange(64) % 2)
+
+    def convolution():
+        features = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.Flatten())
+        model = Classifier(features, torch.nn.Linear(180, 2))
+        return model.to(memory_format=torch.channels_last)
+
+    task = replace(toy, train=split, build_model=convolution)
+    whole = fit(task)
+    file = tmp_path / "x.checkpoint"
+    steps = iter(range(100))
+    with pytest.raises(Interrupted):
+        fit(task, checkpoint=file, should_stop=lambda: next(steps) == 3)
+    assert same(whole.last, fit(task, checkpoint=file).last)

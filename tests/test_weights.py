@@ -107,3 +107,19 @@ def test_bad_input_is_refused(groups, labels, power, says):
 def test_a_power_without_classes_is_refused():
     with pytest.raises(InputError, match="needs labels"):
         GroupDraw([0, 1], power=2)
+
+
+def test_natural_class_mass_keeps_classes_as_frequent_as_they_are():
+    groups = np.array([0] * 60 + [1] * 20 + [2] * 15 + [3] * 5)
+    labels = np.array([0] * 80 + [1] * 20)
+    natural = spare.importance_weights(groups, labels, class_mass="natural")
+    assert natural.sum() == pytest.approx(1)
+    masses = np.bincount(groups, weights=natural)
+    assert masses == pytest.approx([0.4, 0.4, 0.1, 0.1])
+    equal = np.bincount(groups, weights=spare.importance_weights(groups, labels))
+    assert equal == pytest.approx([0.25] * 4)
+    # One cluster a class: every example is as likely as any other, which is plain sampling.
+    plain = spare.importance_weights(labels, labels, class_mass="natural")
+    assert plain == pytest.approx([0.01] * 100)
+    with pytest.raises(InputError, match="did you mean 'natural'"):
+        spare.importance_weights(groups, labels, class_mass="naturel")

@@ -16,6 +16,12 @@ def shuffled(n: int, batch_size: int) -> Batches:
     return lambda rng: _cut(rng.permutation(n), batch_size)
 
 
+def repeated(copies: np.ndarray, batch_size: int) -> Batches:
+    """Every example as often as `copies` says, in random order; a longer epoch."""
+    everyone = np.repeat(np.arange(len(copies)), copies)
+    return lambda rng: _cut(rng.permutation(everyone), batch_size)
+
+
 def weighted(draw: GroupDraw, n: int, batch_size: int) -> Batches:
     """`n` draws with replacement: the same draw that `ImportanceSampler` makes."""
     return lambda rng: _cut(draw.draw(n, rng), batch_size)

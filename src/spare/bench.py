@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shlex
 import subprocess
 import sys
 import threading
@@ -20,14 +21,19 @@ from typing import Any
 
 import numpy as np
 
+from spare.datasets import Source, locate
 from spare.errors import InputError, Interrupted, RunError, unknown
 from spare.files import read_json, write_json
+from spare.folders import finished
 from spare.methods import method_named
 from spare.presets import known_settings, plan
-from spare.run import finished
 
 #: (run's name, what it is doing, steps done, steps in all)
 BenchReport = Callable[[str, str, int, int], None]
+
+
+#: What a table has of every run, where the run has it.
+SCORES = ("worst_group", "average", "adjusted_average", "id_accuracy", "worst_pattern")
 
 
 @dataclass(frozen=True)
@@ -58,17 +64,18 @@ def bench(
     """Run every method with every seed; returns the table, which is also written to the folder."""
     overrides = dict(overrides or {})
     _check_grid(methods, seeds)
+    source = locate(task, data, overrides)
     for key in overrides:  # an option of one method may be unknown to the others, not to all
-        if not any(key in _known(task, method) for method in methods):
-            everything = {name for method in methods for name in _known(task, method)}
+        if not any(key in _known(source, method) for method in methods):
+            everything = {name for method in methods for name in _known(source, method)}
             raise unknown(f"setting for {', '.join(methods)} on {task}", key, everything)
     jobs_in_all, todo = [], deque[Job]()
     for seed in seeds:  # seeds outermost: after a third of the time every method has a number
         for method in methods:
-            own = {k: v for k, v in overrides.items() if k in _known(task, method)}
+            own = {k: v for k, v in overrides.items() if k in _known(source, method)}
             job = Job(method, seed, out / f"{method}-seed{seed}", own)
             jobs_in_all.append(job)
-            if finished(job.folder, plan(task, method_named(method), own).request(seed)) is None:
+            if finished(job.folder, plan(source, method_named(method), own).request(seed)) is None:
                 todo.append(job)
             else:
                 say(f"{job.name} is complete")
@@ -91,8 +98,8 @@ def _check_grid(methods: Sequence[str], seeds: Sequence[int]) -> None:
             raise InputError(f"{name} {twice[0]!r} is named twice.")
 
 
-def _known(task: str, method: str) -> set[str]:
-    kinds = known_settings(task, method_named(method))
+def _known(source: Source, method: str) -> set[str]:
+    kinds = known_settings(source, method_named(method))
     return {key for keys in kinds.values() for key in keys}
 
 
@@ -222,10 +229,18 @@ def _row(records: list[Mapping[str, Any]]) -> dict[str, Any]:
         scores = [r["scores"][split][when] for r in records]
         row[when] = {
             name: mean_and_spread([score[name] for score in scores])
-            for name in ("worst_group", "average", "adjusted_average")
+            for name in SCORES
             if all(name in score for score in scores)
         }
+        for kind in ("gaps", "inferred"):
+            if all(kind in score for score in scores):
+                row[when][kind] = _spreads([score[kind] for score in scores], kind)
     return row
+
+
+def _spreads(scores: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any]:
+    names = scores[0] if kind == "gaps" else ("worst_group", "average")
+    return {name: mean_and_spread([score[name] for score in scores]) for name in names}
 
 
 def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
@@ -241,4 +256,4 @@ def _command(
     words += ["--seeds", ",".join(map(str, seeds))]
     for key, value in overrides.items():
         words += ["--set", f"{key}={value}"]
-    return " ".join(words)
+    return shlex.join(words)

@@ -5,6 +5,7 @@ Nothing heavy is imported before a verb needs it, so `spare --help` is quick.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,6 +46,30 @@ Set = Annotated[
     list[str] | None,
     Parameter(name="--set", negative="", help="key=value; see 'spare list settings'."),
 ]
+Label = Annotated[str | None, Parameter(help="Own data: column or array with the classes.")]
+PathColumn = Annotated[
+    str | None, Parameter(name="--path", help="Own data: column with the images' paths.")
+]
+SplitColumn = Annotated[
+    str | None, Parameter(name="--split", help="Own data: column with train, val or test.")
+]
+Attributes = Annotated[
+    str | None, Parameter(help="Own data: columns, separated by commas, used only to score.")
+]
+Classes = Annotated[
+    str | None, Parameter(help="Own folders: a file that merges folders into classes.")
+]
+Model = Annotated[
+    str | None,
+    Parameter(help="lenet5, mlp, linear, a torchvision or timm name, or package.module:function."),
+]
+SkipBad = Annotated[
+    bool, Parameter(negative="", help="Leave out images that are missing or cannot be read.")
+]
+AllowOutside = Annotated[
+    bool, Parameter(negative="", help="Accept paths and links that lead out of the data's folder.")
+]
+Threads = Annotated[int, Parameter(help="Threads to compute with; 0 for all.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for machines.")]
 
 
@@ -123,10 +148,14 @@ def demo(*, out: Out = None, json: Json = False) -> None:
 
 @data_app.command(name="get")
 def data_get(name: str, *, data: Data = None) -> None:
-    """Fetch a data set (mnist) and check it."""
+    """Fetch a data set and check it, or say where to get it and where to put it."""
     from spare.datasets import data_root, source_named
 
     source = source_named(name)
+    if not hasattr(source, "get"):
+        there = source.present(data_root(data))
+        print(f"{name} is there" if there else source.where(data_root(data)))
+        return
     with Bars() as bars:
 
         def say(line: str) -> None:
@@ -152,6 +181,106 @@ def data_list(*, data: Data = None, json: Json = False) -> None:
     print_table(["name", "what", "here"], rows)
 
 
+@data_app.command(name="draw")
+def data_draw(
+    name: Literal["urbancars", "waterbirds", "celeba", "restricted_imagenet"],
+    *,
+    out: Annotated[
+        Path | None, Parameter(help="Folder to draw into; else the data folder's own place for it.")
+    ] = None,
+    data: Data = None,
+    set: Set = None,
+) -> None:
+    """Draw pictures in a benchmark's layout: two shortcuts at once (urbancars), or tiny sets."""
+    from spare.datasets import data_root
+    from spare.datasets.drawn import DRAWN, draw
+    from spare.presets import parse_overrides
+
+    folder = out or data_root(data) / name
+    with Bars() as bars:
+        draw(
+            DRAWN[name],
+            folder,
+            parse_overrides(set or []),
+            report=lambda done, total: bars.report("drawing", done, total),
+        )
+    print(f"a drawn {name} is in {folder}")
+
+
+@data_app.command(name="cache")
+def data_cache(
+    *,
+    clear: Annotated[bool, Parameter(negative="", help="Remove it.")] = False,
+    json: Json = False,
+) -> None:
+    """How large the cache of decoded images is, and where; --clear removes it."""
+    from spare.images import cache
+
+    folder = cache.cache_folder()
+    usage = cache.clear(folder) if clear else cache.entries(folder)
+    if json:
+        print_json({"folder": str(folder), "entries": usage.entries, "bytes": usage.bytes})
+        return
+    what = "removed" if clear else "in the cache"
+    print(f"{usage.entries} data sets {what}, {usage.bytes / 1e6:,.0f} MB: {folder}")
+
+
+@app.command
+def discover(
+    task: str,
+    *,
+    seed: int = 0,
+    out: Out = None,
+    data: Data = None,
+    label: Label = None,
+    path: PathColumn = None,
+    split: SplitColumn = None,
+    attributes: Attributes = None,
+    classes: Classes = None,
+    model: Model = None,
+    skip_bad: SkipBad = False,
+    allow_outside: AllowOutside = False,
+    set: Set = None,
+    threads: Threads = 1,
+    json: Json = False,
+) -> None:
+    """Train a little on a task or on your own data, and show the groups that fall apart."""
+    with Bars() as bars:
+        from spare.datasets import locate
+        from spare.discover import discover as look
+        from spare.run import stop_on_signal
+
+        given = overrides(
+            set, label, path, split, attributes, classes, model, skip_bad, allow_outside
+        )
+        folder = out or Path("runs") / f"discover-{locate(task, data, given).label}-seed{seed}"
+        with stop_on_signal() as should_stop:
+            record = look(
+                task,
+                seed,
+                folder,
+                data=data,
+                overrides=given,
+                threads=threads or None,
+                report=bars.report,
+                say=bars.say,
+                should_stop=should_stop,
+            )
+    if json:
+        print_json(record | {"folder": str(folder)})
+        return
+    print_discovery(record)
+    print(f"\nOne row an example: {folder / 'groups.parquet'}")
+    for name, sheet in record["sheets"].items():
+        print(f"Pictures of {name}, a row a cluster: {folder / sheet}")
+    options = command_words(label, path, split, attributes, classes, model, skip_bad, allow_outside)
+    options += [] if data is None else ["--data", str(data)]
+    for pair in set or []:
+        options += ["--set", pair]
+    if record["kind"] != "arrays" or record["notes"]["separated_at"] is not None:
+        print(f"Next: {shlex.join(['spare', 'train', task, *options])}")
+
+
 @app.command
 def train(
     task: str,
@@ -160,18 +289,30 @@ def train(
     seed: int = 0,
     out: Out = None,
     data: Data = None,
+    label: Label = None,
+    path: PathColumn = None,
+    split: SplitColumn = None,
+    attributes: Attributes = None,
+    classes: Classes = None,
+    model: Model = None,
+    skip_bad: SkipBad = False,
+    allow_outside: AllowOutside = False,
     set: Set = None,
-    threads: Annotated[int, Parameter(help="Threads to compute with; 0 for all.")] = 1,
+    threads: Threads = 1,
     json: Json = False,
     lines: Annotated[bool, Parameter(show=False, negative="")] = False,
 ) -> None:
-    """Train one method on one task and score it. Broken off, the same command goes on."""
-    folder = out or Path("runs") / f"{task}-{method}-seed{seed}"
+    """Train one method on a task or your own data and score it. Broken off, it goes on."""
     try:
         with Lines() if lines else Bars() as bars:
-            from spare.presets import parse_overrides
+            from spare.datasets import locate
             from spare.run import run, stop_on_signal
 
+            given = overrides(
+                set, label, path, split, attributes, classes, model, skip_bad, allow_outside
+            )
+            own = locate(task, data, given).label
+            folder = out or Path("runs") / f"{own}-{method}-seed{seed}"
             with stop_on_signal() as should_stop:
                 record = run(
                     task,
@@ -179,7 +320,7 @@ def train(
                     seed,
                     folder,
                     data=data,
-                    overrides=parse_overrides(set or []),
+                    overrides=given,
                     threads=threads or None,
                     report=bars.report,
                     say=bars.say,
@@ -207,17 +348,28 @@ def bench(
     seeds: Annotated[str, Parameter(help="Numbers separated by commas.")] = "0,1,2",
     out: Out = None,
     data: Data = None,
+    label: Label = None,
+    path: PathColumn = None,
+    split: SplitColumn = None,
+    attributes: Attributes = None,
+    classes: Classes = None,
+    model: Model = None,
+    skip_bad: SkipBad = False,
+    allow_outside: AllowOutside = False,
     set: Set = None,
     jobs: Annotated[int, Parameter(help="Runs at a time, one thread each; 0 for all cores.")] = 0,
     json: Json = False,
 ) -> None:
     """Run several methods with several seeds and print the table. Resumable."""
-    folder = out or Path("runs") / f"bench-{task}"
     with Bars() as bars:
         from spare import bench as grid
-        from spare.presets import parse_overrides
+        from spare.datasets import locate
         from spare.run import stop_on_signal
 
+        given = overrides(
+            set, label, path, split, attributes, classes, model, skip_bad, allow_outside
+        )
+        folder = out or Path("runs") / f"bench-{locate(task, data, given).label}"
         with stop_on_signal() as should_stop:
             summary = grid.bench(
                 task,
@@ -225,7 +377,7 @@ def bench(
                 [whole_number(seed) for seed in words(seeds)],
                 folder,
                 data=data,
-                overrides=parse_overrides(set or []),
+                overrides=given,
                 jobs=jobs or None,
                 report=bars.bench_report,
                 say=bars.say,
@@ -264,10 +416,11 @@ def listing(what: str, task: str, method: str) -> tuple[list[str], list[list[Any
 
         return ["rule", "looks at", "keeps"], [[r.name, r.needs, r.says] for r in RULES.values()]
     if what == "settings":
+        from spare.datasets import locate
         from spare.methods import method_named
         from spare.presets import plan
 
-        planned = plan(task, method_named(method), {})
+        planned = plan(locate(task), method_named(method), {})
         rows = [[key, show(v), "training or data"] for key, v in planned.flat_settings().items()]
         rows += [[key, show(v), f"{method} option"] for key, v in planned.flat_options().items()]
         return ["setting", "value", "of"], rows
@@ -275,6 +428,41 @@ def listing(what: str, task: str, method: str) -> tuple[list[str], list[list[Any
 
     rows = [[m.name, m.title, m.paper, m.sees(m.options())] for m in METHODS.values()]
     return ["method", "what", "paper", "group labels it sees"], rows
+
+
+#: Options that stand for settings, because people reach for them first.
+OWN_DATA = (
+    "label",
+    "path",
+    "split",
+    "attributes",
+    "classes",
+    "model",
+    "skip_bad",
+    "allow_outside",
+)
+
+
+def overrides(set: list[str] | None, *given: str | bool | None) -> dict[str, str]:
+    """`--set` and the options that stand for settings, in the order of OWN_DATA, as one."""
+    from spare.presets import parse_overrides
+
+    named = {key: str(value) for key, value in zip(OWN_DATA, given, strict=True) if value}
+    found = parse_overrides(set or [])
+    twice = next((key for key in named if key in found), None)
+    if twice is not None:
+        raise InputError(f"{twice} is given twice: as an option and with --set.")
+    return named | found
+
+
+def command_words(*given: str | bool | None) -> list[str]:
+    """The same options as they were typed."""
+    found: list[str] = []
+    for key, value in zip(OWN_DATA, given, strict=True):
+        if value:
+            found.append(f"--{key.replace('_', '-')}")
+            found += [] if value is True else [str(value)]
+    return found
 
 
 def words(text: str) -> list[str]:

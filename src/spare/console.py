@@ -57,9 +57,29 @@ def is_number(text: str) -> bool:
 
 
 def print_scores(record: dict[str, Any]) -> None:
+    print(f"{record['method']} on {record['task']}, seed {record['seed']}")
+    known = record.get("groups_known", True)
+    _print_worst(record, "worst group" if known else "worst class", None)
+    print(f"selection rule: {record['selection']}; group labels the method saw: {record['sees']}")
+    every = [score for scores in record["scores"].values() for score in scores.values()]
+    if any("gaps" in score for score in every):
+        print("\nWhat each broken shortcut costs, in points of accuracy:")
+        _print_gaps(record)
+    if not known and any("inferred" in score for score in every):
+        print(
+            "\nNo true groups are known. By INFERRED groups (clusters of early outputs, which may "
+            "not be the real ones; the worst of those with ten held-out examples or more):"
+        )
+        _print_worst(record, "worst inferred group", "inferred")
+
+
+def _print_worst(record: dict[str, Any], what: str, part: str | None) -> None:
     rows = []
     for split, scores in record["scores"].items():
-        for when, score in scores.items():
+        for when, whole in scores.items():
+            score = whole if part is None else whole.get(part)
+            if score is None:
+                continue
             low, high = score["worst_group_interval"]
             epoch = record["selected_epoch"] if when == "selected" else len(record["history"])
             rows.append(
@@ -71,21 +91,46 @@ def print_scores(record: dict[str, Any]) -> None:
                     score["worst_group_name"],
                     score["worst_group_size"],
                     percent(score["average"]),
+                    percent(score["adjusted_average"]) if "adjusted_average" in score else "-",
                 ]
             )
-    print(f"{record['method']} on {record['task']}, seed {record['seed']}")
+    heads = ["split", "epoch", f"{what} %", "95 % interval", "which", "examples", "average %"]
+    heads.append("adjusted %")
+    if all(row[-1] == "-" for row in rows):
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    print_table(heads, rows)
+
+
+def _print_gaps(record: dict[str, Any]) -> None:
+    found = [
+        (split, when, score)
+        for split, scores in record["scores"].items()
+        for when, score in scores.items()
+        if "gaps" in score
+    ]
+    names = list(found[0][2]["gaps"])
     print_table(
-        ["split", "epoch", "worst group %", "95 % interval", "which", "examples", "average %"],
-        rows,
+        ["split", "epoch", "ID accuracy %", *(f"{name} gap" for name in names), "worst pattern %"],
+        [
+            [
+                split,
+                when,
+                percent(score["id_accuracy"]),
+                *(percent(score["gaps"][name]) for name in names),
+                percent(score["worst_pattern"]),
+            ]
+            for split, when, score in found
+        ],
     )
-    print(f"selection rule: {record['selection']}; group labels the method saw: {record['sees']}")
 
 
 def print_discovery(record: dict[str, Any]) -> None:
     """What was found in each class; recall and precision where the true groups are known."""
     if not record["discovery"]:
         return
-    print(f"\nWhat was found in each class after epoch {record['notes'].get('separated_at')}:")
+    epoch = record["notes"].get("separated_at")
+    when = "in the given outputs" if epoch is None else f"after epoch {epoch}"
+    print(f"\nWhat was found in each class {when}:")
     rows = []
     for name, seen in record["discovery"].items():
         score = "-" if seen["silhouette"] is None else f"{seen['silhouette']:.3f}"
@@ -100,19 +145,11 @@ def print_discovery(record: dict[str, Any]) -> None:
         for key in ("recall", "precision"):
             row.append("-" if seen.get(key) is None else percent(seen[key]))
         rows.append(row)
-    print_table(
-        [
-            "class",
-            "clusters",
-            "silhouette",
-            "power",
-            "sizes",
-            "share of draws %",
-            "minority recall %",
-            "precision %",
-        ],
-        rows,
-    )
+    heads = ["class", "clusters", "silhouette", "power", "sizes", "share of draws %"]
+    heads += ["minority recall %", "precision %"]
+    if all(row[-2:] == ["-", "-"] for row in rows):  # no true groups to compare with
+        heads, rows = heads[:-2], [row[:-2] for row in rows]
+    print_table(heads, rows)
     for name, seen in record["discovery"].items():
         if seen["note"]:
             print(f"class {name}: {seen['note']}")
@@ -156,6 +193,9 @@ def print_bench(summary: dict[str, Any]) -> None:
 PARTS = {
     "starting": "starting",
     "data": "loading data",
+    "images": "decoding images",
+    "features": "computing features",
+    "pictures": "drawing pictures",
     "early": "training a little",
     "outputs": "taking outputs",
     "inference": "clustering",

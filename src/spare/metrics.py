@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,11 @@ def group_scores(
     groups: np.ndarray,
     names: Sequence[str],
     train_counts: np.ndarray | None = None,
+    smallest: int = 1,
 ) -> dict[str, Any]:
     """Accuracy of every group that has examples, the worst of them, and two averages.
+
+    The worst is the worst of the groups of at least `smallest` examples (of all, if there is none).
 
     `average` is over examples. `adjusted_average` weights each group's accuracy by its share of
     the training set, as is usual where the test groups are balanced and training's are not.
@@ -46,9 +50,10 @@ def group_scores(
     if len(present) == 0:
         raise InputError("there are no examples to score.")
     accuracy = hits[present] / sizes[present]
-    worst = int(present[accuracy.argmin()])
+    counted = sizes[present] >= min(smallest, sizes.max())
+    worst = int(present[counted][accuracy[counted].argmin()])
     scores: dict[str, Any] = {
-        "worst_group": float(accuracy.min()),
+        "worst_group": float(hits[worst] / sizes[worst]),
         "worst_group_interval": list(wilson_interval(round(hits[worst]), int(sizes[worst]))),
         "worst_group_name": names[worst],
         "worst_group_size": int(sizes[worst]),
@@ -63,6 +68,61 @@ def group_scores(
         if shares.sum() > 0:
             scores["adjusted_average"] = float((shares * accuracy).sum() / shares.sum())
     return scores
+
+
+def gaps(
+    correct: np.ndarray,
+    labels: np.ndarray,
+    shortcuts: Mapping[str, np.ndarray],
+    train_shares: Mapping[tuple[bool, ...], float],
+) -> dict[str, Any]:
+    """Accuracy in the training distribution, and what each broken shortcut costs (UrbanCars).
+
+    A pattern says for each shortcut whether it holds (its value is the class's own number); a
+    pattern's accuracy is the mean over classes. `id_accuracy` weights the patterns by their shares
+    of the training set; a gap is the accuracy where just these shortcuts are broken minus that.
+    `worst_pattern` is the lowest accuracy of any pattern with a broken shortcut: softer than the
+    worst group, which is not averaged over classes.
+    """
+    correct = np.asarray(correct, dtype=np.float64)
+    holds = {name: np.asarray(values) == labels for name, values in shortcuts.items()}
+    accuracy: dict[tuple[bool, ...], float] = {}
+    # Shortcuts broken one by one, in their order, then together.
+    patterns = product((True, False), repeat=len(holds))
+    for pattern in sorted(patterns, key=lambda p: (p.count(False), p)):
+        rows = np.ones(len(labels), dtype=bool)
+        for wanted, actual in zip(pattern, holds.values(), strict=True):
+            rows &= actual == wanted
+        classes = [correct[rows & (labels == c)] for c in np.unique(labels[rows])]
+        if classes:
+            accuracy[pattern] = float(np.mean([own.mean() for own in classes]))
+    known = {pattern: train_shares.get(pattern, 0.0) for pattern in accuracy}
+    total = sum(known.values())
+    if total == 0:
+        raise InputError("no pattern of these examples occurs in training: gaps are undefined.")
+    id_accuracy = sum(accuracy[p] * share for p, share in known.items()) / total
+    broken = {p: a for p, a in accuracy.items() if not all(p)}
+
+    def name(pattern: tuple[bool, ...]) -> str:
+        return "+".join(n for n, held in zip(holds, pattern, strict=True) if not held)
+
+    return {
+        "id_accuracy": id_accuracy,
+        "gaps": {name(pattern): value - id_accuracy for pattern, value in broken.items()},
+        "worst_pattern": min(broken.values(), default=id_accuracy),
+    }
+
+
+def pattern_shares(
+    labels: np.ndarray, shortcuts: Mapping[str, np.ndarray]
+) -> dict[tuple[bool, ...], float]:
+    """The share of examples with each pattern of held and broken shortcuts."""
+    held = np.stack([np.asarray(values) == labels for values in shortcuts.values()], axis=1)
+    patterns, counts = np.unique(held, axis=0, return_counts=True)
+    return {
+        tuple(bool(h) for h in pattern): int(n) / len(labels)
+        for pattern, n in zip(patterns, counts, strict=True)
+    }
 
 
 def true_minority(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Settings in three layers: defaults beside the code, presets/<task>.toml, and `--set key=value`.
 
-A key belongs to the training settings, to the data set's choices or to the method's options; the
-three share one flat space of names, and a key that is in none of them is an error.
+A key belongs to the training settings, to the choice of a model, to the data set's choices or to
+the method's options; they share one flat space of names, and a key that is in none of them is an
+error.
 """
 
 from __future__ import annotations
@@ -15,28 +16,52 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any
 
-from spare.datasets import dataset_named
+from spare.datasets import Source
 from spare.errors import InputError, unknown
-from spare.methods import Method
+from spare.folders import FORMAT
+from spare.methods import Method, method_named
+from spare.model import ModelChoice
+from spare.stages import Report
+from spare.task import Task
 from spare.train import Settings
-
-#: Of run folders: raised when what run.json says changes its meaning.
-FORMAT = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """Everything that decides a run's numbers besides its seed."""
 
-    task: str
+    source: Source
     method: str
     settings: Settings
+    model: ModelChoice
     choices: dict[str, Any]
     options: Any
 
     def flat_settings(self) -> dict[str, Any]:
-        """The training settings and the data set's choices, as run.json stores them."""
-        return plain(dataclasses.asdict(self.settings) | self.choices)
+        """The training settings, the model and the data set's choices, as run.json stores them."""
+        model = dataclasses.asdict(self.model)
+        return plain(dataclasses.asdict(self.settings) | model | self.choices)
+
+    def changed(self) -> dict[str, Any]:
+        """What differs from the preset, by key."""
+        default = plan(self.source, method_named(self.method), {})
+        now = self.flat_settings() | self.flat_options()
+        was = default.flat_settings() | default.flat_options()
+        return {key: value for key, value in now.items() if value != was[key]}
+
+    def load_task(self, seed: int, report: Report) -> Task:
+        """Read the data with these choices; the model is not chosen here."""
+        parameters = _parameters(self.source)
+        arguments: dict[str, Any] = {}
+        for name, kind in _kinds(self.source).items():
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                fields = [field.name for field in dataclasses.fields(kind)]
+                arguments[name] = kind(**{field: self.choices[field] for field in fields})
+            else:
+                arguments[name] = self.choices[name]
+        if "report" in parameters:
+            arguments["report"] = report
+        return self.source.module.load(self.source.path, seed, **arguments)
 
     def flat_options(self) -> dict[str, Any]:
         return plain(dataclasses.asdict(self.options))
@@ -45,7 +70,8 @@ class Plan:
         """What a run folder is checked against before it is skipped or gone on with."""
         return {
             "format": FORMAT,
-            "task": self.task,
+            "task": self.source.name,
+            "data": self.source.fingerprint,
             "method": self.method,
             "seed": seed,
             "settings": self.flat_settings(),
@@ -53,43 +79,45 @@ class Plan:
         }
 
 
-def known_settings(task: str, method: Method) -> dict[str, dict[str, Any]]:
+def known_settings(source: Source, method: Method) -> dict[str, dict[str, Any]]:
     """Every key that may be set for this task and method, with its type, by where it belongs."""
     return {
         "settings": _fields(Settings),
-        "choices": _choices(task),
+        "model": _fields(ModelChoice),
+        "choices": _choices(source)[0],
         "options": _fields(method.options),
     }
 
 
-def plan(task: str, method: Method, overrides: Mapping[str, Any]) -> Plan:
+def plan(source: Source, method: Method, overrides: Mapping[str, Any]) -> Plan:
     """Merge the three layers for one task and one method."""
-    kinds = known_settings(task, method)
-    values: dict[str, dict[str, Any]] = {"settings": {}, "choices": {}, "options": {}}
-    preset = read_preset(task)
+    kinds = known_settings(source, method)
+    values: dict[str, dict[str, Any]] = {home: {} for home in kinds}
+    preset = read_preset(source.preset)
     layers = [
-        (preset.get("settings", {}), f"presets/{task}.toml"),
-        (preset.get("methods", {}).get(method.name, {}), f"presets/{task}.toml"),
+        (preset.get("settings", {}), f"presets/{source.preset}.toml"),
+        (preset.get("methods", {}).get(method.name, {}), f"presets/{source.preset}.toml"),
         (overrides, "--set"),
     ]
-    for layer, source in layers:
+    for layer, origin in layers:
         for key, value in layer.items():
             home = next((name for name, types_ in kinds.items() if key in types_), None)
             if home is None:
                 known = [name for types_ in kinds.values() for name in types_]
-                raise unknown(f"setting for {method.name} on {task} ({source})", key, known)
+                raise unknown(f"setting for {method.name} on {source.name} ({origin})", key, known)
             values[home][key] = convert(key, value, kinds[home][key])
     return Plan(
-        task=task,
+        source=source,
         method=method.name,
         settings=Settings(**values["settings"]),
-        choices={key: _default(task, key) for key in kinds["choices"]} | values["choices"],
+        model=ModelChoice(**values["model"]),
+        choices=_choices(source)[1] | values["choices"],
         options=method.options(**values["options"]),
     )
 
 
-def read_preset(task: str) -> dict[str, Any]:
-    file = resources.files("spare") / "presets" / f"{task}.toml"
+def read_preset(name: str) -> dict[str, Any]:
+    file = resources.files("spare") / "presets" / f"{name}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
@@ -147,20 +175,31 @@ def _fields(kind: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
-def _parameters(task: str) -> dict[str, inspect.Parameter]:
-    """The keyword-only parameters of a data set's `load` are its choices."""
-    signature = inspect.signature(dataset_named(task).load)
+def _parameters(source: Source) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(source.module.load).parameters
+
+
+def _kinds(source: Source) -> dict[str, Any]:
+    """The keyword-only parameters of a data set's `load`, with their types."""
+    hints = typing.get_type_hints(source.module.load)
     return {
-        name: parameter
-        for name, parameter in signature.parameters.items()
+        name: hints[name]
+        for name, parameter in _parameters(source).items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
 
 
-def _choices(task: str) -> dict[str, Any]:
-    hints = typing.get_type_hints(dataset_named(task).load)
-    return {name: hints[name] for name in _parameters(task)}
-
-
-def _default(task: str, key: str) -> Any:
-    return _parameters(task)[key].default
+def _choices(source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The types and the defaults of a data set's choices; a parameter that is a dataclass stands
+    for its fields, because several data sets share it."""
+    types_: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    parameters = _parameters(source)
+    for name, kind in _kinds(source).items():
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            types_ |= _fields(kind)
+            defaults |= {field.name: field.default for field in dataclasses.fields(kind)}
+        else:
+            types_[name] = kind
+            defaults[name] = parameters[name].default
+    return types_, defaults

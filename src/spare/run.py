@@ -1,23 +1,18 @@
-"""One (task, method, seed) to one run folder, resumable at any moment.
-
-While it works, everything is in `<folder>.partial`: a checkpoint per stage, each replaced in one
-step. At the end scores are written there, the checkpoints go, and the folder gets its name: a
-folder without `.partial` is complete, so resuming a finished run is skipping it.
-"""
+"""One (task, method, seed) to one run folder, resumable at any moment (folders.py)."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import platform
 import resource
-import shutil
+import shlex
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,20 +21,22 @@ import numpy as np
 import torch
 
 import spare
-from spare.datasets import data_root, dataset_named
-from spare.errors import InputError, RunError, SpareWarning, check_seed
-from spare.files import cannot_write, read_json, write_atomic, write_json, write_tensors
+from spare.console import show
+from spare.datasets import locate
+from spare.discovery import describe, write_groups
+from spare.errors import InputError, SpareWarning, check_seed
+from spare.files import write_tensors
+from spare.folders import once
+from spare.frozen import frozen_features
 from spare.methods import Fitted, Method, method_named
-from spare.metrics import group_scores, minority_recovery, true_minority
-from spare.presets import FORMAT, Plan, plan
-from spare.selection import rule_named
+from spare.metrics import gaps, group_scores, pattern_shares
+from spare.model import ModelChoice, builder
+from spare.presets import Plan, plan
+from spare.selection import SMALLEST_INFERRED_GROUP, rule_named
 from spare.stages import Judge, Report, Stages
 from spare.task import Split, Task
 from spare.train import State, outputs
-from spare.weights import importance_weights
 
-#: How long a second process waits for a folder: one that was just told to stop needs a moment.
-LOCK_SECONDS = 5.0
 VERSIONED = ("torch", "torchvision", "numpy", "scikit-learn")
 
 
@@ -62,80 +59,47 @@ def run(
     """
     check_seed(seed)
     recipe = method_named(method)
-    planned = plan(task, recipe, overrides or {})
-    request = planned.request(seed)
-    folder = Path(os.path.abspath(folder))
-    if folder == Path.cwd():  # it would be replaced under the feet of whoever stands in it
-        raise RunError(f"{folder} is the folder you are in: name one within it with --out.")
-    done = finished(folder, request)
-    if done is not None:
-        say(f"{folder} is complete: nothing to do")
-        return done
-    partial = folder.with_name(f"{folder.name}.partial")
-    with _locked(partial):
-        if (partial / "settings.json").exists():
-            _refuse_other(partial, read_json(partial / "settings.json"), request)
-        if (partial / "run.json").exists():  # ended between the last write and the new name
-            _complete(partial, folder)
-            return read_json(folder / "run.json")
-        write_json(partial / "settings.json", request)
-        try:
-            with _threads(threads):
-                record = _work(
-                    planned, recipe, seed, data_root(data), partial, report, say, should_stop
-                )
-        except BaseException:
-            if not any(partial.glob("*.checkpoint")):  # nothing to go on from: leave no trace
-                shutil.rmtree(partial)
-            raise
-        write_json(partial / "run.json", request | record)
-        _complete(partial, folder)
-    return request | record
+    planned = plan(locate(task, data, overrides), recipe, overrides or {})
+
+    def work(partial: Path) -> dict[str, Any]:
+        with limited_threads(threads):
+            return _work(planned, recipe, seed, partial, report, say, should_stop)
+
+    return once(folder, planned.request(seed), "run.json", work, say)
 
 
-def finished(folder: Path, request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The record of a complete run folder, or None; an error if it is of another setting."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return None
-    if not (folder / "run.json").is_file():
-        raise RunError(
-            f"{folder} exists and is not a run folder (no run.json): choose another --out."
-        )
-    record = read_json(folder / "run.json")
-    _refuse_other(folder, record, request)
-    return record
-
-
-def _refuse_other(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    if found.get("format", 0) > FORMAT:
-        raise RunError(f"{folder} was written by a newer version of spare-ml: upgrade to read it.")
-    for part in ("task", "method", "seed", "settings", "options"):
-        if found.get(part) == wanted[part]:
-            continue
-        there, asked = found.get(part), wanted[part]
-        if isinstance(there, dict) and isinstance(asked, dict):
-            key = next(k for k in sorted({*there, *asked}) if there.get(k) != asked.get(k))
-            part, there, asked = key, there.get(key), asked.get(key)
-        raise RunError(
-            f"{folder} holds a run of another setting ({part} is {there!r} there, {asked!r} was "
-            f"asked for): choose another --out, or delete that folder."
-        )
+def load_task(planned: Plan, seed: int, report: Report) -> Task:
+    """The task with the model that the settings name, on cached features where it is frozen."""
+    report("data", 0, 1)
+    task = planned.load_task(seed, report)
+    report("data", 1, 1)
+    choice = planned.model
+    if task.holds_outputs:
+        return task
+    if choice.frozen:
+        task = frozen_features(task, choice, planned.settings, report)
+        choice = ModelChoice("linear")
+    shape = tuple(task.train.inputs.take(np.arange(1)).shape[1:])
+    return replace(task, build_model=builder(choice, len(task.class_names), shape))
 
 
 def _work(
     planned: Plan,
     recipe: Method,
     seed: int,
-    data: Path,
     partial: Path,
     report: Report,
     say: Callable[[str], None],
     should_stop: Callable[[], bool],
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    report("data", 0, 1)
-    task: Task = dataset_named(planned.task).load(data, seed, **planned.choices)
-    report("data", 1, 1)
+    with collected_warnings(say) as notes:
+        task = load_task(planned, seed, report)
+    if task.holds_outputs:
+        raise InputError(
+            f"{planned.source.name} holds a model's outputs (one column a class), which cannot be "
+            f"trained on: use spare discover, or --set treat_as=embeddings if they are not outputs."
+        )
     sees = recipe.sees(planned.options)
     _check_labels(task, recipe, sees, planned)
     stages = Stages(
@@ -147,19 +111,18 @@ def _work(
         report=report,
         should_stop=should_stop,
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", SpareWarning)
+    with collected_warnings(say) as more_notes:
         fitted = recipe.fit(task.as_seen_by(sees), stages, planned.options)
-    notes = [str(w.message) for w in caught if issubclass(w.category, SpareWarning)]
-    for note in notes:
-        say(f"warning: {note}")
+    notes += more_notes
 
     scores = _scores(task, fitted, planned)
     _write_weights(partial, fitted)
     discovery = None
     if fitted.groups is not None:
-        discovery = _discovery(task, fitted)
-        _write_groups(partial, task, fitted)
+        discovery = describe(task, fitted.groups)
+        write_groups(
+            partial / "groups.parquet", task, fitted.groups, fitted.held_out, fitted.class_mass
+        )
     parts = stages.seconds
     # Work of an interrupted process counts too: a stage's clock is in its checkpoint.
     total = max(time.perf_counter() - started, sum(parts.values()))
@@ -168,6 +131,8 @@ def _work(
         "sees": sees,
         "selected_epoch": fitted.trained.selected_epoch,
         "scores": scores,
+        # Without attribute columns a "group" in the scores is a class.
+        "groups_known": any(split.attributes for split in task.splits().values()),
         "discovery": discovery,
         "notes": fitted.notes | ({"warnings": notes} if notes else {}),
         "history": fitted.trained.history,
@@ -230,8 +195,11 @@ def _judge(task: Task, selection: str) -> Judge:
 def _scores(task: Task, fitted: Fitted, planned: Plan) -> dict[str, Any]:
     """scores[split][when][name] for val and test, the selected and the last epoch."""
     counts = None
+    shares: dict[tuple[bool, ...], float] = {}
     if task.train.attributes:
         counts = np.bincount(task.groups(task.train), minlength=len(task.group_names))
+        if task.shortcuts:
+            shares = pattern_shares(task.train.labels, _shortcuts(task, task.train))
     trained = fitted.trained
     found: dict[str, Any] = {}
     for name, split in task.splits().items():
@@ -244,8 +212,21 @@ def _scores(task: Task, fitted: Fitted, planned: Plan) -> dict[str, Any]:
                 groups, names = task.groups(split), task.group_names
             else:  # no true groups: classes are what can be told apart
                 groups, names = split.labels, task.class_names
-            found[name][when] = group_scores(correct, groups, names, counts)
+            scores = group_scores(correct, groups, names, counts)
+            if split.attributes and task.shortcuts:
+                scores |= gaps(correct, split.labels, _shortcuts(task, split), shares)
+            if fitted.groups is not None and name in fitted.held_out:
+                inferred = fitted.groups.names(task.class_names)
+                scores["inferred"] = group_scores(
+                    correct, fitted.held_out[name], inferred, smallest=SMALLEST_INFERRED_GROUP
+                )
+            found[name][when] = scores
     return found
+
+
+def _shortcuts(task: Task, split: Split) -> dict[str, np.ndarray]:
+    assert split.attributes is not None
+    return {name: split.attributes[name] for name in task.shortcuts}
 
 
 def _predictions(fitted: Fitted, state: State, split: Split, planned: Plan) -> np.ndarray:
@@ -256,85 +237,14 @@ def _predictions(fitted: Fitted, state: State, split: Split, planned: Plan) -> n
     return said.logits.argmax(1).numpy()
 
 
-def _discovery(task: Task, fitted: Fitted) -> dict[str, Any]:
-    """What was found in each class; true attributes are used here only to score it."""
-    assert fitted.groups is not None
-    recovery: dict[Any, dict[str, Any]] = {}
-    if task.train.attributes:
-        labels = np.asarray(task.train.labels)
-        minority = true_minority(labels, task.groups(task.train))
-        recovery = minority_recovery(labels, minority, ~fitted.groups.in_majority())
-    return {
-        task.class_names[label]: {
-            "k": seen.k,
-            "silhouette": seen.silhouette,
-            "scores": {str(k): score for k, score in seen.scores.items()},
-            "power": seen.power,
-            "sizes": seen.sizes,
-            "shares": seen.shares,
-            "note": seen.note,
-            **recovery.get(label, {}),
-        }
-        for label, seen in fitted.groups.evidence.items()
-    }
-
-
 def _write_weights(partial: Path, fitted: Fitted) -> None:
     tensors = {f"selected/{name}": value for name, value in fitted.trained.selected.items()}
     tensors |= {f"last/{name}": value for name, value in fitted.trained.last.items()}
     write_tensors(partial / "weights.safetensors", tensors, {})
 
 
-def _write_groups(partial: Path, task: Task, fitted: Fitted) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    assert fitted.groups is not None
-    labels = np.asarray(task.train.labels)
-    table = pa.table(
-        {
-            "id": np.arange(len(labels)),
-            "label": np.asarray(task.class_names)[labels],
-            "cluster": fitted.groups.ids.astype(np.int32),
-            "probability": importance_weights(fitted.groups, labels),
-        }
-    )
-    write_atomic(partial / "groups.parquet", lambda path: pq.write_table(table, path))
-
-
-def _complete(partial: Path, folder: Path) -> None:
-    try:
-        for checkpoint in partial.glob("*.checkpoint"):
-            checkpoint.unlink()
-        (partial / ".lock").unlink(missing_ok=True)
-        os.replace(partial, folder)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
-
-
 @contextlib.contextmanager
-def _locked(partial: Path) -> Iterator[None]:
-    """One process a run folder: a second one says so instead of mixing its files in."""
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
-        lock = (partial / ".lock").open("w")
-    except OSError as error:
-        raise cannot_write(partial, error) from error
-    with lock:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise RunError(f"another process is working on {partial}.") from None
-                time.sleep(0.1)
-        yield
-
-
-@contextlib.contextmanager
-def _threads(count: int | None) -> Iterator[None]:
+def limited_threads(count: int | None) -> Iterator[None]:
     """Thread count changes the last bits of a sum, so a run fixes it."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or os.cpu_count() or 1)
@@ -342,6 +252,25 @@ def _threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def collected_warnings(say: Callable[[str], None]) -> Iterator[list[str]]:
+    """Our own warnings within it, said once each and kept."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SpareWarning)
+        yield notes
+    for warning in caught:
+        if issubclass(warning.category, SpareWarning):
+            if str(warning.message) not in notes:
+                notes.append(str(warning.message))
+        else:  # not ours to hold back
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    for note in notes:
+        say(f"warning: {note}")
 
 
 @contextlib.contextmanager
@@ -375,14 +304,8 @@ def versions() -> dict[str, str]:
 
 def command(planned: Plan, seed: int) -> str:
     """A command that gives this run again, wherever the data is."""
-    default = plan(planned.task, method_named(planned.method), {})
-    words = ["spare", "train", planned.task, "--method", planned.method, "--seed", str(seed)]
-    for now, was in (
-        (planned.flat_settings(), default.flat_settings()),
-        (planned.flat_options(), default.flat_options()),
-    ):
-        for key, value in now.items():
-            if value != was[key]:
-                text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-                words += ["--set", f"{key}={text}"]
-    return " ".join(words)
+    words = ["spare", "train", planned.source.name, "--method", planned.method]
+    words += ["--seed", str(seed)]
+    for key, value in planned.changed().items():
+        words += ["--set", f"{key}={show(value)}"]
+    return shlex.join(words)

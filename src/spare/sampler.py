@@ -19,6 +19,7 @@ class ImportanceSampler(Sampler[int]):
     groups        what `infer_groups` returned, or an integer per example (then every group gets
                   the same mass, or, with `labels`, the same mass within its class).
     num_samples   draws in one epoch over all processes; by default the number of examples.
+    class_mass    "equal" for the same mass for every class, "natural" for as many as there are.
     num_replicas, rank
                   each process takes its own stride of one common draw, so no two share a draw;
                   found by themselves when torch.distributed is running.
@@ -43,6 +44,7 @@ class ImportanceSampler(Sampler[int]):
         rank: int | None = None,
         labels: Any = None,
         power: Power | None = None,
+        class_mass: str = "equal",
     ):
         running = torch.distributed.is_available() and torch.distributed.is_initialized()
         if num_replicas is None:
@@ -54,7 +56,7 @@ class ImportanceSampler(Sampler[int]):
                 f"rank is from 0 to num_replicas - 1; got rank {rank} of {num_replicas}."
             )
         check_seed(seed)
-        self._draw = GroupDraw(groups, labels, power)
+        self._draw = GroupDraw(groups, labels, power, class_mass)
         total = len(self._draw.codes) if num_samples is None else num_samples
         if total < 1:
             raise InputError(f"num_samples is at least 1, not {total}.")

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from spare.batches import Batches
+from spare.errors import InputError
 from spare.model import build
 from spare.task import Split, Task
 from spare.train import (
@@ -85,6 +86,8 @@ class Stages:
                     part, so a second training can start where the first did.
         """
         key = (self.seed, zlib.crc32(as_part.encode()), initial)
+        if task.build_model is None:
+            raise InputError(f"task {task.name!r} has no model: give it a build_model.")
         model = build(task.build_model, (self.seed, initial))
         if start is not None:
             model.load_state_dict(start)

@@ -6,7 +6,7 @@ itself but `task.as_seen_by(...)`, from which every attribute it did not declare
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spare.errors import DataError, InputError
-from spare.inputs import Inputs
+from spare.inputs import Inputs, SomeOf
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,6 +40,11 @@ class Split:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def some(self, rows: np.ndarray) -> Split:
+        """These examples alone."""
+        some = {name: np.asarray(v)[rows] for name, v in (self.attributes or {}).items()}
+        return Split(SomeOf(self.inputs, rows), np.asarray(self.labels)[rows], some or None)
+
 
 @dataclass(frozen=True)
 class Task:
@@ -51,17 +56,26 @@ class Task:
     test: Split | None
     class_names: tuple[str, ...]
     attribute_values: Mapping[str, tuple[str, ...]]
-    build_model: Callable[[], nn.Module]
+    #: Makes a fresh model; a run puts here what the settings name (model.py).
+    build_model: Callable[[], nn.Module] | None = None
     #: The data set's own choices (such as a palette), stored with every result.
     choices: Mapping[str, Any] = field(default_factory=dict)
+    #: Attributes whose value number is the class's own where the shortcut holds (metrics.gaps).
+    shortcuts: tuple[str, ...] = ()
+    #: What each example is known by, such as its file, in the order of each split.
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Stands for the content of the inputs, so that what is computed from them can be kept.
+    content: str = ""
+    #: True when the inputs are a model's outputs, to be clustered as they are.
+    holds_outputs: bool = False
 
     def __post_init__(self) -> None:
         counts = np.bincount(self.train.labels, minlength=len(self.class_names))
         empty = [name for name, n in zip(self.class_names, counts, strict=False) if n == 0]
         if empty:
             raise DataError(
-                f"class {empty[0]!r} has no training example: leave it out of the task's classes "
-                f"or add examples."
+                f"class {empty[0]!r} has no training example: add some, or leave the class out of "
+                f"the other splits too."
             )
 
     def splits(self) -> dict[str, Split]:
@@ -82,6 +96,7 @@ class Task:
             train=self.train if sees == "train" else replace(self.train, attributes=None),
             val=self.val if sees in ("val", "train") else hidden(self.val),
             test=hidden(self.test),
+            names={},  # a file's name often says its group
         )
 
     @property

@@ -33,6 +33,8 @@ State = dict[str, Tensor]
 Validate = Callable[[nn.Module, int], dict[str, float]]
 Objective = Callable[[nn.Module, Tensor, Tensor, np.ndarray], Tensor]
 
+#: What can be clustered, by the name that people use for it.
+OUTPUTS = {"softmax": "probabilities", "logits": "logits", "features": "features"}
 SCHEDULES = ("constant", "cosine", "linear", "step")
 #: A checkpoint is written after every epoch, and within a long one after this many seconds.
 CHECKPOINT_SECONDS = 60.0
@@ -98,10 +100,9 @@ class Outputs:
         return self.logits.softmax(1)
 
     def named(self, name: str) -> Tensor:
-        kinds = {"softmax": "probabilities", "logits": "logits", "features": "features"}
-        if name not in kinds:
-            raise unknown("output", name, kinds)
-        return getattr(self, kinds[name])
+        if name not in OUTPUTS:
+            raise unknown("output", name, OUTPUTS)
+        return getattr(self, OUTPUTS[name])
 
 
 @dataclass
@@ -337,6 +338,14 @@ def outputs(
     return Outputs(torch.cat(logits), torch.cat(features))
 
 
+def softmax_if_logits(given: Tensor, output: str) -> Tensor:
+    """Outputs that someone brings: rows that sum to 1 are probabilities already."""
+    if output not in OUTPUTS:
+        raise unknown("output", output, OUTPUTS)
+    are_shares = bool((given >= 0).all()) and torch.allclose(given.sum(1), torch.ones(len(given)))
+    return given if are_shares or output != "softmax" else given.softmax(1)
+
+
 def snapshot(model: nn.Module) -> State:
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
@@ -379,6 +388,8 @@ def _load(
     momenta = part("momentum")
     for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
         if str(i) in momenta:
-            optimizer.state[parameter]["momentum_buffer"] = momenta[str(i)]
+            # In the parameter's own memory layout: the fused step goes through both as they lie.
+            buffer = torch.empty_like(parameter, requires_grad=False).copy_(momenta[str(i)])
+            optimizer.state[parameter]["momentum_buffer"] = buffer
     torch.set_rng_state(tensors["torch_rng"])
     return _Progress(**json.loads(about["progress"])), part("best")

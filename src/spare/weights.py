@@ -1,8 +1,9 @@
 """From groups to sampling probabilities, and the draw itself.
 
 Within a class, a cluster of size s is drawn with mass proportional to s * s^-power = s^(1-power):
-power 1 makes clusters equal, power 2 makes the small ones heavier. Every class gets the same mass.
-Without classes every group gets the same mass, which is plain group balancing.
+power 1 makes clusters equal, power 2 makes the small ones heavier. Every class gets the same mass
+(the paper's way) or its natural one, the share of the examples that it has. Without classes every
+group gets the same mass, which is plain group balancing.
 """
 
 from __future__ import annotations
@@ -12,28 +13,40 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError
+from spare.errors import InputError, unknown
 
 Power = float | Mapping[Any, float]
+CLASS_MASSES = ("equal", "natural")
 
 
-def importance_weights(groups: Any, labels: Any, power: Power | None = None) -> np.ndarray:
+def importance_weights(
+    groups: Any, labels: Any, power: Power | None = None, *, class_mass: str = "equal"
+) -> np.ndarray:
     """The probability of drawing each example: one float64 per example, summing to 1.
 
     `groups` is what `infer_groups` returns, or an integer per example. `power` is one number or a
     mapping from class label to number; by default the one that `infer_groups` chose, else 1.
+    `class_mass` is "equal", or "natural" for classes as frequent as they are.
 
     >>> importance_weights([0, 0, 0, 1, 2, 2], [0, 0, 0, 0, 1, 1]).round(3).tolist()
     [0.083, 0.083, 0.083, 0.25, 0.25, 0.25]
     """
-    draw = GroupDraw(groups, labels, power)
+    draw = GroupDraw(groups, labels, power, class_mass)
     return (draw.mass / draw.sizes)[draw.codes]
 
 
 class GroupDraw:
     """Draws a group by its mass, then a uniform member: exact for any number of examples."""
 
-    def __init__(self, groups: Any, labels: Any = None, power: Power | None = None):
+    def __init__(
+        self,
+        groups: Any,
+        labels: Any = None,
+        power: Power | None = None,
+        class_mass: str = "equal",
+    ):
+        if class_mass not in CLASS_MASSES:
+            raise unknown("class_mass", class_mass, CLASS_MASSES)
         if hasattr(groups, "evidence"):
             power = groups.powers() if power is None else power
             labels = groups.labels if labels is None else labels
@@ -47,12 +60,12 @@ class GroupDraw:
             self.mass = np.full(len(self.names), 1 / len(self.names))
         else:
             self.mass = self._masses(
-                class_labels(labels, len(ids)), 1.0 if power is None else power
+                class_labels(labels, len(ids)), 1.0 if power is None else power, class_mass
             )
         self.cumulative = np.cumsum(self.mass)
         self.cumulative[-1] = 1.0
 
-    def _masses(self, labels: np.ndarray, power: Power) -> np.ndarray:
+    def _masses(self, labels: np.ndarray, power: Power, class_mass: str) -> np.ndarray:
         classes, codes = np.unique(labels, return_inverse=True)
         first = codes[self.order[self.starts]]
         mixed = np.flatnonzero(codes != first[self.codes])
@@ -65,7 +78,9 @@ class GroupDraw:
         mass = np.empty(len(self.names))
         for code, label in enumerate(classes.tolist()):
             own = first == code
-            mass[own] = shares(self.sizes[own], power_of(power, label)) / len(classes)
+            sizes = self.sizes[own]
+            whole = sizes.sum() / len(labels) if class_mass == "natural" else 1 / len(classes)
+            mass[own] = shares(sizes, power_of(power, label)) * whole
         return mass
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -7,13 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spare.errors import InputError
+from spare.errors import InputError, SpareWarning
+from spare.groups.clusters import infer_groups
 from spare.methods import METHODS, method_named
+from spare.methods import spare as recipe
+from spare.methods.jtt import JttOptions
 from spare.methods.spare import SpareOptions, clarity, smallest_recall
 from spare.stages import Stages
 from spare.train import Settings
+from tests.conftest import toy_task
 
-SETTINGS = Settings(epochs=4, batch_size=32, lr=0.02)
+SETTINGS = Settings(epochs=4, batch_size=16, lr=0.01)
 
 
 def stages_for(seed=0, settings=SETTINGS, **more):
@@ -104,6 +108,30 @@ def test_group_balancing_balances_true_groups(toy, monkeypatch):
     assert shares == pytest.approx([0.25] * 4, abs=0.07)
 
 
+def test_jtt_repeats_just_the_mistakes_of_its_first_model(toy, monkeypatch):
+    plans = {}
+    original = Stages.train
+
+    def spy(self, name, task, batches, **more):
+        plans[name] = np.concatenate(batches(np.random.default_rng(0)))
+        return original(self, name, task, batches, **more)
+
+    monkeypatch.setattr(Stages, "train", spy)
+    fitted, _ = fit(METHODS["jtt"], toy, JttOptions(reference_epochs=1, upweight=7))
+    times = np.bincount(plans["train"], minlength=len(toy.train))
+    assert sorted(np.unique(times).tolist()) == [1, 8]
+    assert (times == 8).sum() == fitted.notes["mistakes"]
+    minority = toy.train.attributes["place"] != toy.train.labels
+    assert minority[times == 8].mean() > 0.7  # the first model has learned the shortcut
+    assert np.bincount(plans["reference"]).tolist() == [1] * len(toy.train)
+
+
+def test_jtt_says_that_there_are_hardly_any_mistakes(toy):
+    easy = toy_task(share=1.0)
+    with pytest.warns(SpareWarning, match="wrong: there is almost nothing to learn"):
+        fit(METHODS["jtt"], easy, JttOptions(reference_epochs=8))
+
+
 def test_spare_finds_the_minorities_and_lifts_them(toy, monkeypatch):
     before = np.bincount(toy.groups(toy.train), minlength=4) / len(toy.train)
     options = SpareOptions(k=2, power=(1.0,))
@@ -184,3 +212,76 @@ def test_powers_by_class(toy):
 def test_impossible_options_are_refused(wrong, says):
     with pytest.raises(InputError, match=says):
         SpareOptions(**wrong)
+
+
+def test_cross_fitted_outputs_come_from_models_that_did_not_see_the_example(toy, monkeypatch):
+    """Every example is scored by as many models as there are halvings, none trained on it."""
+    trained_on, scored = {}, []
+    train, outputs = Stages.train, Stages.outputs
+
+    def spy_train(self, name, task, batches, **more):
+        fitted = train(self, name, task, batches, **more)
+        if name.startswith("early"):
+            trained_on[id(fitted)] = (fitted, set(task.train.inputs.rows.tolist()))
+        return fitted
+
+    def spy_outputs(self, fitted, split):
+        if id(fitted) in trained_on and hasattr(split.inputs, "rows"):
+            rows = getattr(split.inputs, "rows", None)
+            if rows is not None and split.inputs.inputs is toy.train.inputs:
+                assert not trained_on[id(fitted)][1] & set(rows.tolist())
+                scored.extend(rows.tolist())
+        return outputs(self, fitted, split)
+
+    monkeypatch.setattr(Stages, "train", spy_train)
+    monkeypatch.setattr(Stages, "outputs", spy_outputs)
+    options = SpareOptions(cross_fit=3, early_lrs=(0.05,), k=2)
+    fitted, _ = fit(METHODS["spare"], toy, options)
+    assert np.bincount(scored).tolist() == [3] * len(toy.train)
+    assert fitted.notes["early_lr"] == 0.05
+    minority = toy.train.attributes["place"] != toy.train.labels
+    assert (~fitted.groups.in_majority())[minority].mean() > 0.8
+    assert set(fitted.held_out) == {"val", "test"}
+
+
+def test_cross_fitting_raises_the_rate_until_every_class_falls_apart(toy, monkeypatch):
+    clear = {0.001: 0.5, 0.01: 0.89, 0.05: 0.91, 0.5: 0.99}
+    tried = []
+
+    def pretended(groups):
+        return clear[sorted(clear)[len(tried) - 1]]
+
+    def infer(*given, **more):
+        tried.append(1)
+        return infer_groups(*given, **more)
+
+    monkeypatch.setattr(recipe, "clarity", pretended)
+    monkeypatch.setattr(recipe, "infer_groups", infer)
+    options = SpareOptions(cross_fit=1, early_lrs=(0.5, 0.001, 0.05, 0.01))
+    assert len(recipe.separations(toy.as_seen_by("none"), stages_for(), options)) == 3
+
+
+@pytest.mark.parametrize(
+    "options", [{"output": "features"}, {"separate_at": 2}, {"warm_start": True}]
+)
+def test_what_cannot_be_cross_fitted(options):
+    with pytest.raises(InputError, match="cross_fit"):
+        SpareOptions(cross_fit=2, **options)
+
+
+def test_natural_class_mass_is_what_is_drawn(toy, monkeypatch):
+    uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
+    task = replace(toy, train=replace(toy.train, labels=uneven))
+    shares = {
+        mass: drawn_groups(METHODS["spare"], task, monkeypatch, SpareOptions(class_mass=mass))
+        for mass in ("equal", "natural")
+    }
+    assert shares["equal"][2:].sum() == pytest.approx(0.5, abs=0.07)
+    assert shares["natural"][2:].sum() == pytest.approx(0.125, abs=0.04)
+
+
+def test_epochs_of_a_few_steps_are_counted_together():
+    options = SpareOptions(candidates=(1, 2))
+    assert options.epochs_tried(25) == options.epochs_tried(1000) == [1, 2]
+    assert options.epochs_tried(7) == [4, 8]
+    assert SpareOptions(separate_at=2).epochs_tried(7) == [2]

@@ -78,15 +78,8 @@ def load(
         test=split(test.images, test.labels, correlated=False),
         class_names=CLASSES,
         attribute_values={"color": tuple(f"#{code}" for code in PALETTES[palette])},
-        build_model=_model,
         choices={"palette": palette, "p_corr": p_corr, "train_size": len(first)},
     )
-
-
-def _model() -> torch.nn.Module:
-    from spare.model import lenet5
-
-    return lenet5(len(CLASSES), size=CROPPED)
 
 
 def correlated_colours(

@@ -55,12 +55,5 @@ def load(data: Path, seed: int, *, p_corr: float = 0.95) -> Task:
         test=split(order[TRAIN + VAL :], 0.5),
         class_names=CLASSES,
         attribute_values={"color": tuple(COLOURS)},
-        build_model=_model,
         choices={"p_corr": p_corr},
     )
-
-
-def _model() -> torch.nn.Module:
-    from spare.model import small_cnn
-
-    return small_cnn(len(CLASSES), size=SIZE)

@@ -11,6 +11,7 @@ the Lens of Simplicity Bias, AISTATS 2024. For every class c:
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +61,15 @@ class Groups:
 
     def powers(self) -> dict[Any, float]:
         return {label: seen.power for label, seen in self.evidence.items()}
+
+    def names(self, class_names: Sequence[str] | None = None) -> list[str]:
+        """What each group is called, by id: its class, and its place from the largest down."""
+        found = [""] * len(self.centres)
+        for label, seen in self.evidence.items():
+            called = label if class_names is None else class_names[label]
+            for place, group in enumerate(seen.ids, start=1):
+                found[group] = f"{called} cluster {place}"
+        return found
 
     def in_majority(self, ids: np.ndarray | None = None) -> np.ndarray:
         """True for the examples (of these ids, or its own) in the largest cluster of a class."""

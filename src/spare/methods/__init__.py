@@ -6,10 +6,12 @@ Adding one: a file with a `METHOD`, and its name in the list below; the common t
 from __future__ import annotations
 
 from spare.errors import unknown
-from spare.methods import cb, erm, gb, spare
+from spare.methods import cb, erm, gb, jtt, spare
 from spare.methods.method import Fitted, Method
 
-METHODS: dict[str, Method] = {module.METHOD.name: module.METHOD for module in (erm, cb, gb, spare)}
+METHODS: dict[str, Method] = {
+    module.METHOD.name: module.METHOD for module in (erm, cb, gb, jtt, spare)
+}
 
 
 def method_named(name: str) -> Method:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from spare.task import Task
 
 if TYPE_CHECKING:
@@ -25,8 +27,12 @@ class Fitted:
 
     trained: Trained
     groups: Groups | None = None
+    #: Inferred groups of held-out splits, by the split's name.
+    held_out: dict[str, np.ndarray] = field(default_factory=dict)
     #: What else is worth keeping in run.json (such as when the groups were separated).
     notes: dict[str, Any] = field(default_factory=dict)
+    #: How the groups' examples were drawn: see weights.py.
+    class_mass: str = "equal"
 
 
 @dataclass(frozen=True)

@@ -11,26 +11,33 @@ the Lens of Simplicity Bias, AISTATS 2024.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from spare.batches import shuffled, weighted
-from spare.errors import InputError
+from spare.errors import InputError, unknown
 from spare.groups.clusters import CLEAR_SILHOUETTE, Groups, infer_groups
 from spare.methods.method import Fitted, Method
 from spare.stages import Stages
-from spare.task import Task
-from spare.train import Trained
-from spare.weights import GroupDraw
+from spare.task import Split, Task
+from spare.train import Outputs, Settings, Trained
+from spare.weights import CLASS_MASSES, GroupDraw
+
+#: In fewer steps than this a network learns nothing, not even a shortcut.
+LEAST_STEPS = 25
 
 
 @dataclass(frozen=True)
 class SpareOptions:
     #: T_init: an epoch, or "val" (by validation groups) or "auto" (no group label) to choose one.
     separate_at: int | str = "auto"
-    #: Epochs among which "val" and "auto" choose.
+    #: Epochs among which "val" and "auto" choose. Where an epoch is shorter than 25 steps, so many
+    #: more that nothing is looked at before it was learned.
     candidates: tuple[int, ...] = (1, 2)
     #: "auto" only: how often to start over from other initial weights while some class does not
     #: fall apart clearly (silhouette below 0.9) at any candidate epoch.
@@ -40,6 +47,8 @@ class SpareOptions:
     #: A fixed number of clusters a class; 0 to search 2..k_max by silhouette.
     k: int = 0
     k_max: int = 5
+    #: Mass of a class: equal (the paper's) or natural, the share of the examples that it has.
+    class_mass: str = "equal"
     #: Sampling power: empty for the silhouette rule, one number for all classes, or one a class.
     power: tuple[float, ...] = ()
     #: Go on from the early weights instead of starting afresh.
@@ -47,52 +56,91 @@ class SpareOptions:
     #: Learning rate and weight decay of the early epochs; 0 and -1 for those of the settings.
     early_lr: float = 0.0
     early_weight_decay: float = -1.0
+    #: How often the training set is halved so that each example's output comes from models that
+    #: did not see it; 0 for the outputs of one model that saw all. For heads on given features,
+    #: which fit the examples that they are trained on too soon.
+    cross_fit: int = 0
+    #: With cross_fit: learning rates tried in turn until every class falls apart clearly.
+    early_lrs: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03, 0.1)
 
     def __post_init__(self) -> None:
         if isinstance(self.separate_at, str) and self.separate_at not in ("val", "auto"):
             raise InputError(f"separate_at is an epoch, 'val' or 'auto', not {self.separate_at!r}.")
-        if not self.candidates or min(self.epochs_tried()) < 1:
+        if self.class_mass not in CLASS_MASSES:
+            raise unknown("class_mass", self.class_mass, CLASS_MASSES)
+        if self.cross_fit and (self.separate_at != "auto" or self.output == "features"):
+            raise InputError(
+                "cross_fit averages softmax outputs or logits and chooses when to separate by "
+                "itself: use it with output=softmax or logits and separate_at=auto."
+            )
+        if self.cross_fit and self.warm_start:
+            raise InputError("cross_fit trains many models: there is none to start warm from.")
+        if not self.candidates or min(self.epochs_tried(LEAST_STEPS)) < 1:
             raise InputError("the groups can be separated after epoch 1 at the earliest.")
 
-    def epochs_tried(self) -> list[int]:
+    def epochs_tried(self, steps: int) -> list[int]:
+        """The epochs after which groups are inferred, when an epoch has this many steps."""
         if isinstance(self.separate_at, int):
             return [self.separate_at]
-        return sorted(set(self.candidates))
+        longer = math.ceil(LEAST_STEPS / steps)
+        return sorted({longer * epoch for epoch in self.candidates})
 
 
 def fit(task: Task, stages: Stages, options: SpareOptions) -> Fitted:
-    chosen = _choose(separations(task, stages, options), task, stages, options)
+    chosen = separated(task, stages, options)
     groups = chosen.groups
     with stages.timed("inference"):
-        batches = weighted(GroupDraw(groups), len(task.train), stages.settings.batch_size)
-    held_out = None
-    if stages.needs_inferred_groups and task.val is not None:
-        outputs = stages.outputs(chosen.model, task.val).named(options.output)
-        held_out = groups.assign(outputs, task.val.labels)
+        draw = GroupDraw(groups, class_mass=options.class_mass)
+        batches = weighted(draw, len(task.train), stages.settings.batch_size)
+    held_out = assigned(chosen, task, stages, options)
     trained = stages.train(
         "train",
         task,
         batches,
         # The groups are those of a model that started here, so the second training starts here too.
         initial=chosen.initial,
-        start=chosen.model.last if options.warm_start else None,
-        inferred_groups=held_out,
+        start=chosen.models[0].last if options.warm_start else None,
+        inferred_groups=held_out.get("val"),
     )
-    return Fitted(trained, groups, {"separated_at": chosen.epoch, "initial": chosen.initial})
+    notes = {"separated_at": chosen.epoch, "initial": chosen.initial, "early_lr": chosen.lr}
+    return Fitted(trained, groups, held_out, notes, options.class_mass)
 
 
 @dataclass(frozen=True)
 class Separation:
-    """Groups inferred after one epoch of one early training."""
+    """Groups inferred after one epoch of one early training, or of several on halves of it."""
 
     initial: int
     epoch: int
-    model: Trained
+    lr: float
+    models: tuple[Trained, ...]
     groups: Groups
+
+    def outputs(self, stages: Stages, split: Split, options: SpareOptions) -> Tensor:
+        """What is clustered, for held-out examples: the mean of the models' logits."""
+        return _mean([stages.outputs(model, split) for model in self.models]).named(options.output)
+
+
+def separated(task: Task, stages: Stages, options: SpareOptions) -> Separation:
+    """Train a little and name the groups: the first half of the method."""
+    return _choose(separations(task, stages, options), task, stages, options)
+
+
+def assigned(
+    chosen: Separation, task: Task, stages: Stages, options: SpareOptions
+) -> dict[str, np.ndarray]:
+    """The inferred groups of val and test: for selection, and for scores where no true ones are."""
+    return {
+        name: chosen.groups.assign(chosen.outputs(stages, split, options), split.labels)
+        for name, split in task.splits().items()
+        if name != "train"
+    }
 
 
 def separations(task: Task, stages: Stages, options: SpareOptions) -> list[Separation]:
     """Train plainly and cluster at each candidate epoch; `auto` may start over and add more."""
+    if options.cross_fit:
+        return _cross_fitted(task, stages, options)
     tried: list[Separation] = []
     attempts = 1 + (options.restarts if options.separate_at == "auto" else 0)
     for initial in range(attempts):
@@ -106,22 +154,12 @@ def _early_training(
     task: Task, stages: Stages, options: SpareOptions, initial: int
 ) -> list[Separation]:
     """Plain training to the last candidate epoch, with groups from each candidate."""
-    settings = replace(
-        stages.settings,
-        schedule="constant",
-        warmup_epochs=0.0,
-        ema=0.0,
-        lr=options.early_lr or stages.settings.lr,
-        weight_decay=(
-            stages.settings.weight_decay
-            if options.early_weight_decay < 0
-            else options.early_weight_decay
-        ),
-    )
+    settings = _early_settings(stages, options)
     batches = shuffled(len(task.train), settings.batch_size)
     found = []
     earlier = None
-    for epoch in options.epochs_tried():
+    steps = math.ceil(len(task.train) / settings.batch_size)
+    for epoch in options.epochs_tried(steps):
         name = f"early-{initial}-{epoch}"
         model = stages.train(
             name,
@@ -134,21 +172,88 @@ def _early_training(
             initial=initial,
         )
         earlier = name
-        outputs = stages.outputs(model, task.train).named(options.output)
-        with stages.timed("inference"):
-            groups = infer_groups(
-                outputs,
-                task.train.labels,
-                k=options.k or None,
-                k_max=options.k_max,
-                power=_powers(options.power, task),
-                seed=stages.seed,
-            )
-        found.append(Separation(initial, epoch, model, groups))
+        groups = _infer(stages.outputs(model, task.train), task, stages, options)
+        found.append(Separation(initial, epoch, settings.lr, (model,), groups))
     return found
 
 
-def _powers(power: Sequence[float], task: Task) -> dict[int, float] | None:
+def _early_settings(stages: Stages, options: SpareOptions) -> Settings:
+    decay = options.early_weight_decay
+    return replace(
+        stages.settings,
+        schedule="constant",
+        warmup_epochs=0.0,
+        ema=0.0,
+        lr=options.early_lr or stages.settings.lr,
+        weight_decay=stages.settings.weight_decay if decay < 0 else decay,
+    )
+
+
+def _cross_fitted(task: Task, stages: Stages, options: SpareOptions) -> list[Separation]:
+    """Each example's output from models of one epoch that were trained on the other half.
+
+    A low rate learns too little to separate anything, a high one too much: rates are tried from the
+    lowest up, until every class falls apart clearly.
+    """
+    tried: list[Separation] = []
+    labels = np.asarray(task.train.labels)
+    for lr in sorted(options.early_lrs):
+        settings = _early_settings(stages, options)
+        settings = replace(settings, lr=lr, epochs=1)
+        logits = torch.zeros(len(labels), len(task.class_names))
+        models: list[Trained] = []
+        for fold, (rows, others) in enumerate(_halves(labels, options.cross_fit, stages.seed)):
+            model = stages.train(
+                f"early-{lr:g}-{fold}",
+                replace(task, train=task.train.some(rows)),
+                # Classes in equal numbers, or a rare one is learned too little to fall apart.
+                weighted(GroupDraw(labels[rows]), len(rows), settings.batch_size),
+                settings=settings,
+                validate=False,
+                as_part="early",
+                initial=fold,
+            )
+            logits[others] += stages.outputs(model, task.train.some(others)).logits
+            models.append(model)
+        outputs = Outputs(logits / options.cross_fit, logits)
+        groups = _infer(outputs, task, stages, options)
+        tried.append(Separation(0, 1, lr, tuple(models), groups))
+        if clarity(groups) >= CLEAR_SILHOUETTE:
+            break
+    return tried
+
+
+def _halves(labels: np.ndarray, times: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """`times` random halvings, each class in half; either half, with the other one."""
+    rng = np.random.default_rng([seed, 0xF01D])
+    for _ in range(times):
+        order = rng.permutation(len(labels))
+        order = order[np.argsort(labels[order], kind="stable")]
+        first, second = np.sort(order[0::2]), np.sort(order[1::2])
+        yield first, second
+        yield second, first
+
+
+def _mean(said: list[Outputs]) -> Outputs:
+    if len(said) == 1:
+        return said[0]
+    logits = torch.stack([one.logits for one in said]).mean(0)
+    return Outputs(logits, logits)
+
+
+def _infer(outputs: Outputs, task: Task, stages: Stages, options: SpareOptions) -> Groups:
+    with stages.timed("inference"):
+        return infer_groups(
+            outputs.named(options.output),
+            task.train.labels,
+            k=options.k or None,
+            k_max=options.k_max,
+            power=class_powers(options.power, task),
+            seed=stages.seed,
+        )
+
+
+def class_powers(power: Sequence[float], task: Task) -> dict[int, float] | None:
     classes = len(task.class_names)
     if not power:
         return None
@@ -170,8 +275,7 @@ def _choose(
     val, true_groups = task.val, task.groups(task.val)
 
     def recall(one: Separation) -> float:
-        outputs = stages.outputs(one.model, val).named(options.output)
-        assigned = one.groups.assign(outputs, val.labels)
+        assigned = one.groups.assign(one.outputs(stages, val, options), val.labels)
         return smallest_recall(val.labels, true_groups, one.groups.in_majority(assigned))
 
     return max(tried, key=recall)

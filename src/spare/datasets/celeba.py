@@ -1,0 +1,117 @@
+"""CelebA (Liu et al., 2015) as this field uses it: blond hair or not, where few men are blond.
+
+Official files: list_attr_celeba (40 attributes, -1 or 1), list_eval_partition (0, 1, 2), each with
+commas or spaces, perhaps gzipped, and img_align_celeba/. Any other two attributes can be chosen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spare.datasets.image_files import (
+    Listing,
+    Preparation,
+    Report,
+    check_counts,
+    group_counts,
+    image_task,
+)
+from spare.datasets.tables import column, read_table, text
+from spare.errors import DataError
+from spare.task import Task
+
+TABLES = ("list_attr_celeba", "list_eval_partition")
+SUFFIXES = (".csv", ".csv.gz", ".txt", ".txt.gz")
+IMAGES = "img_align_celeba"
+CENTRE = 178
+COUNTS = {
+    f"{split} {group}": n
+    for split, counts in {
+        "train": (71629, 66874, 22880, 1387),
+        "val": (8535, 8276, 2874, 182),
+        "test": (9767, 7535, 2480, 180),
+    }.items()
+    for group, n in zip(
+        [f"{y}/{a}" for y in ("not Blond_Hair", "Blond_Hair") for a in ("not Male", "Male")],
+        counts,
+        strict=True,
+    )
+}
+WHERE = (
+    "CelebA's aligned images and tables are given by its authors for research "
+    "(mmlab.ie.cuhk.edu.hk/projects/CelebA.html): put img_align_celeba/, list_attr_celeba and "
+    "list_eval_partition (.csv or .txt) in {folder}."
+)
+
+
+def load(
+    data: Path,
+    seed: int,
+    report: Report = lambda what, done, total: None,
+    *,
+    preparation: Preparation,
+    target: str = "Blond_Hair",
+    attribute: str = "Male",
+) -> Task:
+    """target, attribute: two of the 40 columns; the paper's are Blond_Hair and Male."""
+    listing = listing_of(data / "celeba", target, attribute)
+    if (target, attribute) == ("Blond_Hair", "Male"):
+        check_counts("celeba", data / "celeba", group_counts(listing), COUNTS)
+    return image_task("celeba", listing, preparation, centre=CENTRE, report=report)
+
+
+def listing_of(root: Path, target: str, attribute: str) -> Listing:
+    attributes, partition = (_table(root, name) for name in TABLES)
+    attribute_path = _find(root, TABLES[0])
+    assert attribute_path is not None
+    names = text(column(attributes, attributes.column_names[0], attribute_path))
+    split_of = dict(
+        zip(
+            text(partition[partition.column_names[0]].combine_chunks()),
+            partition[partition.column_names[1]].to_pylist(),
+            strict=True,
+        )
+    )
+    without = [name for name in names if name not in split_of]
+    if without:
+        raise DataError(
+            f"{len(without):,} images of {TABLES[0]} are not in {TABLES[1]} (the first is "
+            f"{without[0]}): the two tables are not of one data set."
+        )
+
+    def positive(name: str) -> np.ndarray:
+        values = column(attributes, name, attribute_path).to_numpy(zero_copy_only=False)
+        return (values > 0).astype(np.int64)
+
+    return Listing(
+        root=root / IMAGES,
+        names=[str(name) for name in names],
+        labels=positive(target),
+        splits=np.array([int(split_of[name]) for name in names]),
+        class_names=(f"not {target}", target),
+        attributes={attribute: positive(attribute)},
+        attribute_values={attribute: (f"not {attribute}", attribute)},
+    )
+
+
+def _find(root: Path, name: str) -> Path | None:
+    return next((p for s in SUFFIXES if (p := root / f"{name}{s}").is_file()), None)
+
+
+def _table(root: Path, name: str) -> Any:
+    path = _find(root, name)
+    if path is None:
+        raise DataError(f"there is no {name} in {root}. {where(root.parent)}")
+    return read_table(path)
+
+
+def where(data: Path) -> str:
+    return WHERE.format(folder=data / "celeba")
+
+
+def present(data: Path) -> bool:
+    root = data / "celeba"
+    return (root / IMAGES).is_dir() and all(_find(root, name) for name in TABLES)

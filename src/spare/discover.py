@@ -1,0 +1,120 @@
+"""Find the groups in someone's data without training a robust model: the first half of SPARE.
+
+A discovery is a folder: discovery.json (what was found in each class), groups.parquet (one row an
+example) and, for images, a sheet of pictures a class.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spare.datasets import locate
+from spare.discovery import describe, write_groups
+from spare.errors import check_seed
+from spare.folders import once
+from spare.groups.clusters import Groups, infer_groups
+from spare.methods import method_named
+from spare.methods.spare import SpareOptions, assigned, class_powers, separated
+from spare.presets import Plan, plan
+from spare.run import collected_warnings, limited_threads, load_task, versions
+from spare.sheets import write_sheets
+from spare.stages import Report, Stages
+from spare.task import Task
+from spare.train import softmax_if_logits
+
+RECORD = "discovery.json"
+
+
+def discover(
+    task: str,
+    seed: int,
+    folder: Path,
+    *,
+    data: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    threads: int | None = 1,
+    report: Report = lambda what, done, total: None,
+    say: Callable[[str], None] = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Train a little (or take given outputs), cluster each class, and write what was found."""
+    check_seed(seed)
+    planned = plan(locate(task, data, overrides), method_named("spare"), overrides or {})
+
+    def work(partial: Path) -> dict[str, Any]:
+        with limited_threads(threads):
+            return _work(planned, seed, partial, report, say, should_stop)
+
+    return once(folder, planned.request(seed), RECORD, work, say)
+
+
+def _work(
+    planned: Plan,
+    seed: int,
+    partial: Path,
+    report: Report,
+    say: Callable[[str], None],
+    should_stop: Callable[[], bool],
+) -> dict[str, Any]:
+    started = time.perf_counter()
+    options: SpareOptions = planned.options
+    with collected_warnings(say) as notes:
+        task = load_task(planned, seed, report)
+        seen = task.as_seen_by("none")
+        if task.holds_outputs:
+            groups, held_out = _of_outputs(seen, options, seed)
+            epoch = None
+        else:
+            stages = Stages(
+                seed=seed,
+                settings=planned.settings,
+                folder=partial,
+                judge=lambda epoch, correct, inferred: {"score": 0.0},
+                report=report,
+                should_stop=should_stop,
+            )
+            chosen = separated(seen, stages, options)
+            groups, epoch = chosen.groups, chosen.epoch
+            held_out = assigned(chosen, seen, stages, options)
+    write_groups(partial / "groups.parquet", task, groups, held_out, options.class_mass)
+    report("pictures", 0, 1)
+    sheets = write_sheets(partial, task, groups, seed)
+    report("pictures", 1, 1)
+    return {
+        "kind": planned.source.kind,
+        "discovery": describe(task, groups),
+        "splits": {name: len(split) for name, split in task.splits().items()},
+        "sheets": sheets,
+        "notes": {"separated_at": epoch, "warnings": notes},
+        "seconds": {"total": round(time.perf_counter() - started, 3)},
+        "versions": versions(),
+    }
+
+
+def _of_outputs(
+    task: Task, options: SpareOptions, seed: int
+) -> tuple[Groups, dict[str, np.ndarray]]:
+    """Given outputs are clustered as they are; logits become probabilities if that is asked for."""
+    points = {
+        name: softmax_if_logits(split.inputs.take(np.arange(len(split))), options.output)
+        for name, split in task.splits().items()
+    }
+    groups = infer_groups(
+        points["train"],
+        task.train.labels,
+        k=options.k or None,
+        k_max=options.k_max,
+        power=class_powers(options.power, task),
+        seed=seed,
+    )
+    held_out = {
+        name: groups.assign(points[name], split.labels)
+        for name, split in task.splits().items()
+        if name != "train"
+    }
+    return groups, held_out

@@ -1,0 +1,39 @@
+"""JTT's group inference: the examples that an early model gets wrong."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from spare.errors import InputError, SpareWarning
+
+#: A set of mistakes smaller than this share of the examples is worth a warning.
+TINY = 0.001
+
+
+def mistakes(outputs: Any, labels: Any) -> np.ndarray:
+    """True where the largest output is not the label's.
+
+    outputs   (n, classes) logits or probabilities, in eval mode, on un-augmented inputs
+    labels    n class numbers
+
+    >>> mistakes([[2.0, 1.0], [0.2, 0.8], [3.0, 4.0]], [0, 0, 1]).tolist()
+    [False, True, False]
+    """
+    points = np.asarray(outputs, dtype=np.float64)
+    wanted = np.asarray(labels)
+    if points.ndim != 2 or len(points) != len(wanted):
+        raise InputError(
+            f"one row of outputs an example is needed: {points.shape} for {len(wanted)} labels."
+        )
+    wrong = points.argmax(1) != wanted
+    if wrong.sum() < TINY * len(wrong):
+        warnings.warn(
+            f"the early model gets only {wrong.sum()} of {len(wrong):,} training examples wrong: "
+            f"there is almost nothing to learn from its mistakes; train it for fewer epochs.",
+            SpareWarning,
+            stacklevel=2,
+        )
+    return wrong

@@ -1,0 +1,171 @@
+"""Bytes of an image file to a tensor, and a tensor to the size that is trained on.
+
+People's folders hold greyscale, rotated, half-downloaded and hostile files. Whatever is in one,
+`decode` gives an upright RGB image or raises `BadImage` with a short reason: errors and warnings of
+the libraries below never get out. JPEG goes through torchvision, up to twice as fast as PIL; all
+else through PIL, because torchvision's PNG reader takes the interpreter down with it on a bad
+checksum, its WEBP reader ignores orientation and its GIF reader decodes every frame.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
+from torch.nn import functional as F
+
+from spare.errors import DataError, InputError
+
+#: Larger images are refused from their header, before any memory is spent on them.
+MAX_PIXELS = 100_000_000
+
+#: PIL knows dozens of formats, some of which start other programs; only these are tried.
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
+
+_FIRST_BYTES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"II*\0", b"MM\0*")
+
+#: Beyond this ratio of the sides, resizing before cropping would cost more than it is worth.
+_ELONGATED = 4
+
+
+class BadImage(DataError):
+    """An image that cannot be used; the message is a short reason without the file's name."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The fixed steps from a decoded image to a square of `resize` x `resize` pixels.
+
+    centre       first cut out the middle `centre` x `centre` pixels (or what there is); 0 for all.
+    keep_aspect  scale the shorter side to `resize` and cut out the middle, instead of stretching.
+    """
+
+    resize: int
+    centre: int = 0
+    keep_aspect: bool = False
+
+    def __post_init__(self) -> None:
+        if self.resize < 1 or self.centre < 0:
+            raise InputError(
+                f"an image is resized to at least 1 pixel and cropped to 0 (not at all) or more, "
+                f"not to {self.resize} and {self.centre}."
+            )
+
+
+def decode(data: bytes) -> Tensor:
+    """The image in `data`: uint8, (3, height, width), RGB, upright by its EXIF orientation.
+
+    Transparent images are laid on white, as on a page: the colours that a file keeps below full
+    transparency were never meant to be seen. Of 16-bit images the upper 8 bits are used, of
+    animated ones the first frame.
+    """
+    if not data:
+        raise BadImage("empty file")
+    try:
+        with _pil_alone():
+            image = Image.open(io.BytesIO(data), formats=FORMATS)  # reads no more than the header
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                raise BadImage(f"too large: {width} x {height} pixels")
+            if image.format not in ("JPEG", "MPO") or image.mode not in ("L", "RGB"):
+                return _decode_with_pil(image)
+        return _decode_jpeg(data)
+    except BadImage:
+        raise
+    except Exception as error:  # a damaged file can raise anything at all in PIL
+        raise BadImage(_reason(error, data)) from error
+
+
+@contextmanager
+def _pil_alone() -> Iterator[None]:
+    """PIL without its warnings and its own limit of size; both are global, hence the lock."""
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        limit = Image.MAX_IMAGE_PIXELS
+        Image.MAX_IMAGE_PIXELS = None
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
+
+
+_LOCK = threading.Lock()
+
+
+def _decode_jpeg(data: bytes) -> Tensor:
+    from torchvision.io import ImageReadMode, decode_jpeg
+
+    # A copy, because torch warns about memory that cannot be written to.
+    content = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+    return decode_jpeg(content, ImageReadMode.RGB, apply_exif_orientation=True)
+
+
+def _decode_with_pil(image: Image.Image) -> Tensor:
+    image.load()
+    mode, kind = image.mode, image.format
+    image = _upright(image)
+    if mode.startswith("I;16") or (mode == "I" and kind in ("PNG", "PPM")):
+        grey = (np.asarray(image).astype(np.int32) >> 8).astype(np.uint8)
+        image = Image.fromarray(grey)
+    elif mode in ("I", "F", "LAB"):
+        raise BadImage(f"its pixels (PIL calls them {mode}) cannot be made red, green and blue")
+    elif image.has_transparency_data:
+        page = Image.new("RGBA", image.size, "white")
+        page.alpha_composite(image.convert("RGBA"))
+        image = page
+    return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # EXIF that nobody can read says nothing about orientation
+        return image
+
+
+def _reason(error: Exception, data: bytes) -> str:
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if "truncated" in str(error).lower():
+        return "truncated"
+    known = data.startswith(_FIRST_BYTES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+    if isinstance(error, UnidentifiedImageError) and not known:
+        return f"not an image of a kind that is read ({', '.join(FORMATS)})"
+    return "damaged or truncated"
+
+
+def fit(image: Tensor, geometry: Geometry) -> Tensor:
+    """`image` brought to uint8 (3, resize, resize): bilinear, with antialiasing."""
+    size = geometry.resize
+    if geometry.centre:
+        image = _middle(image, geometry.centre, geometry.centre)
+    if not geometry.keep_aspect:
+        return _resize(image, size, size)
+    height, width = image.shape[1:]
+    short = min(height, width)
+    if max(height, width) > _ELONGATED * short:
+        return _resize(_middle(image, short, short), size, size)
+    scaled = _resize(image, size * height // short, size * width // short)
+    return _middle(scaled, size, size)
+
+
+def _middle(image: Tensor, height: int, width: int) -> Tensor:
+    height, width = min(height, image.shape[1]), min(width, image.shape[2])
+    top = round((image.shape[1] - height) / 2)
+    left = round((image.shape[2] - width) / 2)
+    return image[:, top : top + height, left : left + width]
+
+
+def _resize(image: Tensor, height: int, width: int) -> Tensor:
+    if image.shape[1:] == (height, width):
+        return image
+    batch = image.permute(1, 2, 0).contiguous()[None].permute(0, 3, 1, 2)  # channels last: faster
+    return F.interpolate(batch, (height, width), mode="bilinear", antialias=True)[0]
