@@ -33,10 +33,13 @@ def test_help_names_every_verb_and_version_is_the_packages(capsys):
     assert call(capsys, "--version")[1].strip() == spare.__version__
 
 
+NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did you mean {!r}?"
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["train", "digit"], "unknown task 'digit': did you mean 'digits'?"),
+        (["train", "digit"], NO_TASK.format("digit", "digits")),
         (["train", "digits", "--method", "spar"], "unknown method 'spar': did you mean 'spare'?"),
         (
             ["train", "digits", "--set", "lrr=1"],
@@ -53,7 +56,7 @@ def test_help_names_every_verb_and_version_is_the_packages(capsys):
         (
             ["trian", "digits"],
             'Unknown command "trian". Did you mean "train"? Available commands: data, demo, '
-            "train, bench, list.",
+            "discover, train, bench, list.",
         ),
         (
             ["train", "digits", "--seed", "-1"],
@@ -62,7 +65,7 @@ def test_help_names_every_verb_and_version_is_the_packages(capsys):
         (["train"], 'Command "train" parameter --task requires an argument.'),
         (["train", "digits", "--sed", "1"], "Unknown option: --sed. Did you mean --seed?"),
         (["data", "get", "mnits"], "unknown data set to get 'mnits': did you mean 'mnist'?"),
-        (["list", "settings", "--task", "cmnst"], "unknown task 'cmnst': did you mean 'cmnist'?"),
+        (["list", "settings", "--task", "cmnst"], NO_TASK.format("cmnst", "cmnist")),
     ],
 )
 def test_mistakes_get_one_line_and_exit_code_1(capsys, tmp_path, monkeypatch, words, line):
@@ -125,7 +128,7 @@ def test_data_list_says_what_is_there(capsys, tmp_path):
 def test_data_get_verifies_what_is_there(capsys, real_data):
     code, out, err = call(capsys, "data", "get", "mnist", "--data", str(real_data))
     assert code == 0
-    assert out.endswith("checksums verified\n")
+    assert out.endswith("was checked\n")
     assert err == ""
 
 

@@ -46,10 +46,11 @@ def test_embeddings_are_explored_without_any_group_label(tmp_path, embeddings):
     assert set(record["discovery"]) == {"0", "1"}
     assert "recall" not in record["discovery"]["0"]
     rows = pq.read_table(folder / "groups.parquet").to_pydict()
-    assert [rows["split"].count(s) for s in ("train", "val", "test")] == [400, 100, 100]
-    drawn = [p for p in rows["probability"] if p is not None]
-    assert len(drawn) == 400
-    assert sum(drawn) == pytest.approx(1)
+    assert len(rows["id"]) == 400
+    assert sum(rows["probability"]) == pytest.approx(1)
+    others = pq.read_table(folder / "held_out_groups.parquet").to_pydict()
+    assert [others["split"].count(s) for s in ("val", "test")] == [100, 100]
+    assert set(others["cluster"]) <= set(rows["cluster"])
     assert json.loads((folder / "discovery.json").read_text()) == record
     assert not list(folder.glob("*.checkpoint"))
     again = discover(str(embeddings), 0, folder, overrides=FAST)
@@ -70,13 +71,13 @@ def test_training_without_known_groups_is_scored_on_inferred_ones_by_that_name(
 ):
     record = run(str(embeddings), "spare", 0, tmp_path / "run", overrides=FAST)
     assert record["groups_known"] is False
-    assert record["selection"] == "val_inferred_groups"
+    assert record["selection"] == "last"
     score = record["scores"]["test"]["selected"]
     assert set(score["groups"]) == {"0", "1"}  # classes, not groups
     assert all("cluster" in name for name in score["inferred"]["groups"])
     assert score["inferred"]["worst_group"] <= score["worst_group"] + 1e-9
     plain = run(str(embeddings), "erm", 0, tmp_path / "erm", overrides=FAST)
-    assert plain["selection"] == "val_average"
+    assert plain["selection"] == "last"
     assert "inferred" not in plain["scores"]["test"]["selected"]
 
 

@@ -36,7 +36,13 @@ def done(tmp_path_factory):
 def test_what_a_run_folder_holds(done):
     folder, record = done
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["groups.parquet", "run.json", "settings.json", "weights.safetensors"]
+    assert names == [
+        "groups.parquet",
+        "held_out_groups.parquet",
+        "run.json",
+        "settings.json",
+        "weights.safetensors",
+    ]
     assert json.loads((folder / "run.json").read_text()) == record
     assert not folder.with_name("one.partial").exists()
 
@@ -107,7 +113,7 @@ def test_a_folder_of_another_setting_is_refused_and_kept(done, change, says):
 
 def test_a_folder_that_is_no_run_folder_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("do not touch")
-    with pytest.raises(RunError, match="not a run folder"):
+    with pytest.raises(RunError, match=r"not a folder of this kind \(no run.json\)"):
         quick(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -124,7 +130,7 @@ def test_a_folder_of_a_newer_version_is_refused(done, tmp_path):
 def test_two_processes_do_not_share_a_folder(tmp_path, monkeypatch):
     import fcntl
 
-    monkeypatch.setattr("spare.run.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("spare.folders.LOCK_SECONDS", 0.2)
     partial = tmp_path / "x.partial"
     partial.mkdir()
     with (partial / ".lock").open("w") as lock:

@@ -163,7 +163,7 @@ def data_get(name: str, *, data: Data = None) -> None:
             bars.report(line, 0, 1)
 
         folder = source.get(data_root(data), say)
-    print(f"{name} is in {folder}, checksums verified")
+    print(f"{name} is in {folder}, and was checked")
 
 
 @data_app.command(name="list")

@@ -81,7 +81,7 @@ def _work(
             chosen = separated(seen, stages, options)
             groups, epoch = chosen.groups, chosen.epoch
             held_out = assigned(chosen, seen, stages, options)
-    write_groups(partial / "groups.parquet", task, groups, held_out, options.class_mass)
+    write_groups(partial, task, groups, held_out, options.class_mass)
     report("pictures", 0, 1)
     sheets = write_sheets(partial, task, groups, seed)
     report("pictures", 1, 1)

@@ -38,40 +38,47 @@ def describe(task: Task, groups: Groups) -> dict[str, Any]:
 
 
 def write_groups(
-    path: Path,
+    folder: Path,
     task: Task,
     groups: Groups,
     held_out: Mapping[str, np.ndarray],
     class_mass: str,
 ) -> None:
-    """One row an example: its split, its number in it, its name, class and cluster; and how likely
-    it is drawn, which only training examples are."""
+    """groups.parquet: a row for each training example, with how likely it is drawn.
+    held_out_groups.parquet: the same of val and test, which are never drawn."""
     import pyarrow as pa
+
+    train = _columns(task, "train", groups.ids)
+    drawn = importance_weights(groups, task.train.labels, class_mass=class_mass)
+    train.insert(3, ("probability", pa.array(drawn)))
+    _write(folder / "groups.parquet", pa.table(dict(train)))
+    others = [
+        pa.table(
+            {"split": pa.array([name] * len(ids), pa.string())} | dict(_columns(task, name, ids))
+        )
+        for name, ids in held_out.items()
+    ]
+    if others:
+        _write(folder / "held_out_groups.parquet", pa.concat_tables(others))
+
+
+def _columns(task: Task, name: str, ids: np.ndarray) -> list[tuple[str, Any]]:
+    """Each example's number in its split, its class, its cluster, and its name where it has one."""
+    import pyarrow as pa
+
+    labels = task.splits()[name].labels
+    classes = np.asarray(task.class_names, dtype=object)
+    found = [
+        ("id", pa.array(np.arange(len(labels)))),
+        ("label", pa.array(classes[labels], pa.string())),
+        ("cluster", pa.array(ids.astype(np.int32))),
+    ]
+    if name in task.names:
+        found.append(("name", pa.array(task.names[name], pa.string())))
+    return found
+
+
+def _write(path: Path, table: Any) -> None:
     import pyarrow.parquet as pq
 
-    classes = np.asarray(task.class_names, dtype=object)
-    parts = []
-    for name, split in task.splits().items():
-        if name != "train" and name not in held_out:
-            continue
-        ids = groups.ids if name == "train" else held_out[name]
-        rows = np.arange(len(split))
-        drawn = None
-        if name == "train":
-            drawn = importance_weights(groups, split.labels, class_mass=class_mass)
-        parts.append(
-            pa.table(
-                {
-                    "id": rows,
-                    "label": pa.array(classes[split.labels], pa.string()),
-                    "cluster": ids.astype(np.int32),
-                    "probability": pa.array(
-                        drawn if drawn is not None else [None] * len(rows), pa.float64()
-                    ),
-                    "split": pa.array([name] * len(rows), pa.string()),
-                    "name": pa.array(task.names.get(name, [None] * len(rows)), pa.string()),
-                }
-            )
-        )
-    table = pa.concat_tables(parts)
     write_atomic(path, lambda temporary: pq.write_table(table, temporary))

@@ -120,9 +120,7 @@ def _work(
     discovery = None
     if fitted.groups is not None:
         discovery = describe(task, fitted.groups)
-        write_groups(
-            partial / "groups.parquet", task, fitted.groups, fitted.held_out, fitted.class_mass
-        )
+        write_groups(partial, task, fitted.groups, fitted.held_out, fitted.class_mass)
     parts = stages.seconds
     # Work of an interrupted process counts too: a stage's clock is in its checkpoint.
     total = max(time.perf_counter() - started, sum(parts.values()))

@@ -88,7 +88,7 @@ def locate(
     if path is None:
         if "/" in task or Path(task).suffix.lower() in (*ARRAYS, *TABLES):
             raise DataError(f"there is no file or folder {task}, here or in {root}.")
-        raise unknown("task", task, DATASETS)
+        raise unknown("task (nor is there a file or folder of that name)", task, DATASETS)
     kind = _kind(path, overrides or {})
     return Source(task, kind, path, _fingerprint(path))
 

@@ -7,8 +7,10 @@ background; in val and test half of each class.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from spare.datasets.archives import fetch_archive
 from spare.datasets.image_files import (
     Listing,
     Preparation,
@@ -33,10 +35,11 @@ COUNTS = {
     }.items()
     for (bird, place), n in zip([(b, p) for b in CLASSES for p in PLACES], counts, strict=True)
 }
+#: Where its authors keep it.
+ARCHIVE = "https://nlp.stanford.edu/data/dro/waterbird_complete95_forest2water2.tar.gz"
 WHERE = (
-    "Waterbirds is one archive, waterbird_complete95_forest2water2.tar.gz, linked from its "
-    "authors' repository (github.com/kohpangwei/group_DRO); unpack it so that metadata.csv is "
-    f"in {{folder}}/{OFFICIAL_FOLDER}."
+    f"Run 'spare data get waterbirds', or unpack {ARCHIVE} so that metadata.csv is in "
+    f"{{folder}}/{OFFICIAL_FOLDER}."
 )
 
 
@@ -87,6 +90,17 @@ def renamed(
                 f"of the official {len(words)}."
             )
     return replace(listing, class_names=class_names, attribute_values=attribute_values)
+
+
+def get(data: Path, say: Callable[[str], None]) -> Path:
+    """Make sure that Waterbirds is under `data`: what is there, else its authors' archive."""
+    found = find(data)
+    if found is None:
+        found = data / "waterbirds" / OFFICIAL_FOLDER
+        say(f"fetching {ARCHIVE}")
+        fetch_archive(ARCHIVE, found, OFFICIAL_FOLDER)
+    check_counts("waterbirds", found, group_counts(listing_of(found)), COUNTS)
+    return found
 
 
 def where(data: Path) -> str:

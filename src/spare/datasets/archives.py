@@ -1,0 +1,36 @@
+"""Archives from the network: whole or not there, and nothing in them gets out of its folder."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import tarfile
+import tempfile
+import urllib.request
+from pathlib import Path
+
+from spare.errors import DataError
+
+
+def fetch_archive(url: str, folder: Path, inside: str) -> None:
+    """Fetch a tar archive and unpack its folder `inside` as `folder`."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Beside its place, because a system's own temporary folder is often too small.
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as temporary:
+            archive = Path(temporary) / "archive"
+            with urllib.request.urlopen(url, timeout=60) as source, archive.open("wb") as file:
+                shutil.copyfileobj(source, file, 1 << 20)
+            unpacked = Path(temporary) / "unpacked"
+            with tarfile.open(archive) as tar:
+                tar.extractall(unpacked, filter="data")  # refuses links and paths that lead out
+            if not (unpacked / inside).is_dir():
+                raise DataError(f"{url} does not hold a folder {inside}: it is another archive.")
+            os.replace(unpacked / inside, folder)
+    except (OSError, EOFError, ValueError, http.client.HTTPException, tarfile.TarError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(
+            f"{url} could not be fetched and unpacked into {folder} ({reason}): fetch it by hand "
+            f"and unpack it there."
+        ) from error

@@ -1,0 +1,66 @@
+"""Downloads that are whole or not there, from a real server on this machine."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import io
+import tarfile
+import threading
+
+import pytest
+
+from spare.datasets import waterbirds
+from spare.datasets.archives import fetch_archive
+from spare.datasets.drawn import draw_waterbirds
+from spare.errors import DataError, SpareWarning
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Serves tmp_path/web; gives its address."""
+    (tmp_path / "web").mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *given):
+            pass
+
+    handler = functools.partial(Quiet, directory=str(tmp_path / "web"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def test_waterbirds_is_fetched_unpacked_and_counted(server, tmp_path, monkeypatch):
+    drawn = draw_waterbirds(tmp_path / "drawn", size=16, majority=2, per_group=1)
+    (drawn / "drawn.json").unlink()
+    with tarfile.open(tmp_path / "web" / "birds.tar.gz", "w:gz") as tar:
+        tar.add(drawn, waterbirds.OFFICIAL_FOLDER)
+    monkeypatch.setattr(waterbirds, "ARCHIVE", f"{server}/birds.tar.gz")
+    data = tmp_path / "data"
+    with pytest.warns(SpareWarning, match="train landbird/land has 2 instead of 3,498"):
+        folder = waterbirds.get(data, print)
+    assert (folder / "metadata.csv").is_file()
+    assert waterbirds.present(data)
+    assert [p.name for p in (data / "waterbirds").iterdir()] == [waterbirds.OFFICIAL_FOLDER]
+
+
+@pytest.mark.parametrize("what", ["missing", "cut off", "other", "leads out"])
+def test_what_is_not_the_archive_leaves_nothing_behind(server, tmp_path, what):
+    path = tmp_path / "web" / "a.tar.gz"
+    name = {"other": "elsewhere/x", "leads out": "../../secret"}.get(what, "inside/x")
+    if what != "missing":
+        with tarfile.open(path, "w:gz") as tar:
+            member = tarfile.TarInfo(name)
+            member.size = 100_000
+            tar.addfile(member, io.BytesIO(bytes(100_000)))
+    if what == "cut off":
+        path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(DataError):
+        fetch_archive(f"{server}/a.tar.gz", tmp_path / "data" / "x", "inside")
+    assert list((tmp_path / "data").iterdir()) == []
+    assert not (tmp_path / "secret").exists()
+    assert not (tmp_path / "data" / "secret").exists()
