@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -37,6 +38,9 @@ app = App(
 data_app = App(name="data", help="Fetch data sets, or see which are there.")
 app.command(data_app)
 
+Task = Annotated[
+    str, Parameter(help="A task (see 'spare list tasks'), or the path of your own data.")
+]
 Out = Annotated[Path | None, Parameter(help="Folder to write to.")]
 Data = Annotated[
     Path | None,
@@ -46,31 +50,54 @@ Set = Annotated[
     list[str] | None,
     Parameter(name="--set", negative="", help="key=value; see 'spare list settings'."),
 ]
-Label = Annotated[str | None, Parameter(help="Own data: column or array with the classes.")]
-PathColumn = Annotated[
-    str | None, Parameter(name="--path", help="Own data: column with the images' paths.")
-]
-SplitColumn = Annotated[
-    str | None, Parameter(name="--split", help="Own data: column with train, val or test.")
-]
-Attributes = Annotated[
-    str | None, Parameter(help="Own data: columns, separated by commas, used only to score.")
-]
-Classes = Annotated[
-    str | None, Parameter(help="Own folders: a file that merges folders into classes.")
-]
-Model = Annotated[
-    str | None,
-    Parameter(help="lenet5, mlp, linear, a torchvision or timm name, or package.module:function."),
-]
-SkipBad = Annotated[
-    bool, Parameter(negative="", help="Leave out images that are missing or cannot be read.")
-]
-AllowOutside = Annotated[
-    bool, Parameter(negative="", help="Accept paths and links that lead out of the data's folder.")
-]
 Threads = Annotated[int, Parameter(help="Threads to compute with; 0 for all.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for machines.")]
+
+
+def option(help: str) -> Any:
+    return Parameter(help=help, negative="")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class OwnData:
+    """Options that stand for settings, because people reach for them first."""
+
+    label: Annotated[str | None, option("Column or array with the classes.")] = None
+    path: Annotated[str | None, option("Column with the images' paths.")] = None
+    split: Annotated[str | None, option("Column that says train, val or test.")] = None
+    attributes: Annotated[
+        str | None, option("Columns, separated by commas, that are used only to score.")
+    ] = None
+    classes: Annotated[str | None, option("File that merges folders into classes.")] = None
+    model: Annotated[
+        str | None, option("A name (resnet18, timm:NAME, mlp, ...) or package.module:function.")
+    ] = None
+    skip_bad: Annotated[bool, option("Leave out images that are missing or unreadable.")] = False
+    allow_outside: Annotated[
+        bool, option("Accept paths and links that lead out of the data's folder.")
+    ] = False
+
+    def given(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict(self).items() if value}
+
+    def overrides(self, set: list[str] | None) -> dict[str, str]:
+        """Together with what `--set` says."""
+        from spare.presets import parse_overrides
+
+        found = parse_overrides(set or [])
+        twice = next((key for key in self.given() if key in found), None)
+        if twice is not None:
+            raise InputError(f"{twice} is given twice: as an option and with --set.")
+        return {key: str(value) for key, value in self.given().items()} | found
+
+    def words(self) -> list[str]:
+        """The same options as they were typed."""
+        found: list[str] = []
+        for key, value in self.given().items():
+            found.append(f"--{key.replace('_', '-')}")
+            found += [] if value is True else [str(value)]
+        return found
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -227,19 +254,12 @@ def data_cache(
 
 @app.command
 def discover(
-    task: str,
+    task: Task,
     *,
     seed: int = 0,
     out: Out = None,
     data: Data = None,
-    label: Label = None,
-    path: PathColumn = None,
-    split: SplitColumn = None,
-    attributes: Attributes = None,
-    classes: Classes = None,
-    model: Model = None,
-    skip_bad: SkipBad = False,
-    allow_outside: AllowOutside = False,
+    own: OwnData | None = None,
     set: Set = None,
     threads: Threads = 1,
     json: Json = False,
@@ -250,9 +270,7 @@ def discover(
         from spare.discover import discover as look
         from spare.run import stop_on_signal
 
-        given = overrides(
-            set, label, path, split, attributes, classes, model, skip_bad, allow_outside
-        )
+        given = (own or OwnData()).overrides(set)
         folder = out or Path("runs") / f"discover-{locate(task, data, given).label}-seed{seed}"
         with stop_on_signal() as should_stop:
             record = look(
@@ -273,7 +291,7 @@ def discover(
     print(f"\nOne row an example: {folder / 'groups.parquet'}")
     for name, sheet in record["sheets"].items():
         print(f"Pictures of {name}, a row a cluster: {folder / sheet}")
-    options = command_words(label, path, split, attributes, classes, model, skip_bad, allow_outside)
+    options = (own or OwnData()).words()
     options += [] if data is None else ["--data", str(data)]
     for pair in set or []:
         options += ["--set", pair]
@@ -283,20 +301,13 @@ def discover(
 
 @app.command
 def train(
-    task: str,
+    task: Task,
     *,
     method: str = "spare",
     seed: int = 0,
     out: Out = None,
     data: Data = None,
-    label: Label = None,
-    path: PathColumn = None,
-    split: SplitColumn = None,
-    attributes: Attributes = None,
-    classes: Classes = None,
-    model: Model = None,
-    skip_bad: SkipBad = False,
-    allow_outside: AllowOutside = False,
+    own: OwnData | None = None,
     set: Set = None,
     threads: Threads = 1,
     json: Json = False,
@@ -308,11 +319,9 @@ def train(
             from spare.datasets import locate
             from spare.run import run, stop_on_signal
 
-            given = overrides(
-                set, label, path, split, attributes, classes, model, skip_bad, allow_outside
-            )
-            own = locate(task, data, given).label
-            folder = out or Path("runs") / f"{own}-{method}-seed{seed}"
+            given = (own or OwnData()).overrides(set)
+            label = locate(task, data, given).label
+            folder = out or Path("runs") / f"{label}-{method}-seed{seed}"
             with stop_on_signal() as should_stop:
                 record = run(
                     task,
@@ -342,20 +351,13 @@ def train(
 
 @app.command
 def bench(
-    task: str,
+    task: Task,
     *,
     methods: Annotated[str, Parameter(help="Names separated by commas.")] = "erm,spare",
     seeds: Annotated[str, Parameter(help="Numbers separated by commas.")] = "0,1,2",
     out: Out = None,
     data: Data = None,
-    label: Label = None,
-    path: PathColumn = None,
-    split: SplitColumn = None,
-    attributes: Attributes = None,
-    classes: Classes = None,
-    model: Model = None,
-    skip_bad: SkipBad = False,
-    allow_outside: AllowOutside = False,
+    own: OwnData | None = None,
     set: Set = None,
     jobs: Annotated[int, Parameter(help="Runs at a time, one thread each; 0 for all cores.")] = 0,
     json: Json = False,
@@ -366,9 +368,7 @@ def bench(
         from spare.datasets import locate
         from spare.run import stop_on_signal
 
-        given = overrides(
-            set, label, path, split, attributes, classes, model, skip_bad, allow_outside
-        )
+        given = (own or OwnData()).overrides(set)
         folder = out or Path("runs") / f"bench-{locate(task, data, given).label}"
         with stop_on_signal() as should_stop:
             summary = grid.bench(
@@ -428,41 +428,6 @@ def listing(what: str, task: str, method: str) -> tuple[list[str], list[list[Any
 
     rows = [[m.name, m.title, m.paper, m.sees(m.options())] for m in METHODS.values()]
     return ["method", "what", "paper", "group labels it sees"], rows
-
-
-#: Options that stand for settings, because people reach for them first.
-OWN_DATA = (
-    "label",
-    "path",
-    "split",
-    "attributes",
-    "classes",
-    "model",
-    "skip_bad",
-    "allow_outside",
-)
-
-
-def overrides(set: list[str] | None, *given: str | bool | None) -> dict[str, str]:
-    """`--set` and the options that stand for settings, in the order of OWN_DATA, as one."""
-    from spare.presets import parse_overrides
-
-    named = {key: str(value) for key, value in zip(OWN_DATA, given, strict=True) if value}
-    found = parse_overrides(set or [])
-    twice = next((key for key in named if key in found), None)
-    if twice is not None:
-        raise InputError(f"{twice} is given twice: as an option and with --set.")
-    return named | found
-
-
-def command_words(*given: str | bool | None) -> list[str]:
-    """The same options as they were typed."""
-    found: list[str] = []
-    for key, value in zip(OWN_DATA, given, strict=True):
-        if value:
-            found.append(f"--{key.replace('_', '-')}")
-            found += [] if value is True else [str(value)]
-    return found
 
 
 def words(text: str) -> list[str]:

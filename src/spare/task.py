@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -58,8 +58,6 @@ class Task:
     attribute_values: Mapping[str, tuple[str, ...]]
     #: Makes a fresh model; a run puts here what the settings name (model.py).
     build_model: Callable[[], nn.Module] | None = None
-    #: The data set's own choices (such as a palette), stored with every result.
-    choices: Mapping[str, Any] = field(default_factory=dict)
     #: Attributes whose value number is the class's own where the shortcut holds (metrics.gaps).
     shortcuts: tuple[str, ...] = ()
     #: What each example is known by, such as its file, in the order of each split.

@@ -62,7 +62,6 @@ def test_the_splits(fake_mnist):
     assert agree["val"] == pytest.approx(0.2, abs=0.03)
     assert agree["test"] == pytest.approx(0.2, abs=0.04)
     assert (task.test.labels == fake_mnist[1].labels // 2).all()
-    assert task.choices == {"palette": "paper", "p_corr": 0.995, "train_size": 50_000}
 
 
 def test_what_the_network_sees(fake_mnist):
@@ -92,7 +91,6 @@ def test_palettes(fake_mnist):
     distinct = cmnist.load(Path("none"), 0, train_size=50, palette="distinct")
     assert paper.attribute_values["color"][4] == "#ff0018"
     assert distinct.attribute_values["color"][4] == "#b800ff"
-    assert distinct.choices["palette"] == "distinct"
     assert not torch.equal(paper.train.inputs.tensor, distinct.train.inputs.tensor)
     with pytest.raises(InputError, match="did you mean 'paper'"):
         cmnist.load(Path("none"), 0, palette="papr")

@@ -78,7 +78,6 @@ def load(
         test=split(test.images, test.labels, correlated=False),
         class_names=CLASSES,
         attribute_values={"color": tuple(f"#{code}" for code in PALETTES[palette])},
-        choices={"palette": palette, "p_corr": p_corr, "train_size": len(first)},
     )
 
 

@@ -55,5 +55,4 @@ def load(data: Path, seed: int, *, p_corr: float = 0.95) -> Task:
         test=split(order[TRAIN + VAL :], 0.5),
         class_names=CLASSES,
         attribute_values={"color": tuple(COLOURS)},
-        choices={"p_corr": p_corr},
     )

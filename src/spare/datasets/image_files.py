@@ -43,7 +43,7 @@ SPLITS = ("train", "val", "test")
 SHOWN = 10
 #: A file that a drawn data set has (drawn.py).
 DRAWN = "drawn.json"
-#: Of the free disk space, the share that a cache may take without being asked for.
+#: Of the free disk space and of the memory, the share that a cache may take unasked.
 SPARE_ROOM = 0.5
 Report = Callable[[str, int, int], None]
 
@@ -118,7 +118,6 @@ def image_task(
     *,
     centre: int = 0,
     shortcuts: tuple[str, ...] = (),
-    choices: Mapping[str, Any] | None = None,
     allow_outside: bool = False,
     read: Callable[[int], bytes] | None = None,
     fingerprint: str = "",
@@ -153,7 +152,6 @@ def image_task(
         test=made["test"],
         class_names=listing.class_names,
         attribute_values=dict(listing.attribute_values),
-        choices=dict(choices or {}),
         shortcuts=shortcuts,
         names=names,
         content=content,
@@ -318,7 +316,8 @@ def _inputs(
         changes: dict[str, Any] = {"view": view, "finish": finish}
         changes["augment"] = augment if number == 0 else None
         if prepared.pixels is not None:
-            inputs.append(TensorInputs(prepared.pixels, rows=rows, **changes))
+            pixels = prepared.pixels
+            inputs.append(TensorInputs(pixels, rows=rows, in_memory=fits_memory(needed), **changes))
         else:
             inputs.append(DecodedInputs(read, geometry, rows=rows, **changes))
     content = hashlib.sha256(
@@ -327,6 +326,11 @@ def _inputs(
         + listing.splits.tobytes()
     )
     return listing.take(good), inputs, content.hexdigest()
+
+
+def fits_memory(size: int) -> bool:
+    """Whether so many bytes stay in memory once read; what does not is read by loader processes."""
+    return size < SPARE_ROOM * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _free_space(folder: Path) -> int:
