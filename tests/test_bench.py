@@ -121,13 +121,17 @@ def test_workers_stop_with_their_parent(tmp_path, sign):
         [sys.executable, "-m", "spare", *words, "--set", "epochs=300"], stderr=subprocess.PIPE
     )
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("*.partial/*.checkpoint")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    workers = children_of(process.pid)
-    assert workers
-    process.send_signal(sign)
-    _, errors = process.communicate(timeout=60)
+    try:
+        while not list(tmp_path.glob("*.partial/*.checkpoint")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        workers = children_of(process.pid)
+        assert workers
+        process.send_signal(sign)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
     if sign != signal.SIGKILL:
         assert process.returncode == 130
         line = "spare: stopped; give the same command again to go on from the checkpoints.\n"

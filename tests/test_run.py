@@ -313,3 +313,29 @@ def test_stopping_puts_the_handlers_back():
         os.kill(os.getpid(), signal.SIGINT)
         assert should_stop()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_many_signals_at_once_stop_it_just_as_one_does():
+    """A parent that is told to stop tells its workers again and again."""
+    code = """
+import time
+from spare.run import stop_on_signal
+with stop_on_signal() as should_stop:
+    print("ready", flush=True)
+    while not should_stop():
+        pass
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        pass
+    print("stopped", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=60)[0] == "stopped\n"
+    finally:
+        process.kill()
+        process.wait()

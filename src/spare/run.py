@@ -8,7 +8,6 @@ import platform
 import resource
 import shlex
 import signal
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -277,14 +276,14 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
 
     A worker process (SPARE_PARENT in its environment) also stops when its parent is gone.
     """
-    stop = threading.Event()
+    told: list[int] = []  # not an Event: a second signal while it is being set would lock up
     parent = int(os.environ.get("SPARE_PARENT", 0))
     before = {
-        number: signal.signal(number, lambda *_: stop.set())
+        number: signal.signal(number, lambda number, _: told.append(number))
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        yield lambda: stop.is_set() or (parent != 0 and os.getppid() != parent)
+        yield lambda: bool(told) or (parent != 0 and os.getppid() != parent)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
