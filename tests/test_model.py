@@ -22,7 +22,6 @@ from spare.model import (
     build,
     builder,
     lenet5,
-    penultimate_size,
     small_cnn,
 )
 
@@ -76,7 +75,7 @@ class Net(nn.Module):
 )
 def test_models_of_ours_take_any_shape_of_their_kind(name, shape, size):
     model = made(name, shape, classes=5)
-    assert penultimate_size(model) == size
+    assert model.head.in_features == size
     x = batch(shape)
     assert model.features(x).shape == (3, size)
     assert model(x).shape == (3, 5)
@@ -141,7 +140,7 @@ def test_an_unknown_name_offers_the_nearest(name, says):
 )
 def test_the_head_of_torchvision_s_networks_is_found(name, size):
     model = made(name, classes=3)
-    assert penultimate_size(model) == size
+    assert model.head.in_features == size
     assert model.head.out_features == 3
     model.eval()
     x = batch(SMALL).contiguous(memory_format=torch.channels_last)
@@ -202,7 +201,7 @@ def test_the_head_of_a_vision_transformer_is_found():
 def test_names_of_timm_with_their_prefix_or_without(name, shape, size):
     pytest.importorskip("timm")
     model = made(name, shape)
-    assert penultimate_size(model) == size
+    assert model.head.in_features == size
     assert model(batch(shape, 2)).shape == (2, 2)
 
 
@@ -352,7 +351,7 @@ def user_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("function", ["plain", "named", "fixed"])
 def test_a_function_of_the_user_s_is_found_from_the_current_folder(user_folder, function):
     model = made(f"{user_folder}:{function}", TINY, classes=3)
-    assert penultimate_size(model) == 6
+    assert model.head.in_features == 6
     assert model(batch(TINY)).shape == (3, 3)
 
 
@@ -405,7 +404,7 @@ def test_functions_that_do_not_give_a_network(user_folder, function, says):
 
 def test_the_head_may_be_named():
     model = as_classifier(Net(), 4, SMALL, head="fc")
-    assert penultimate_size(model) == 10
+    assert model.head.in_features == 10
     with pytest.raises(
         InputError, match="unknown linear layer of Net 'midle': did you mean 'middle'"
     ):

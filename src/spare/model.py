@@ -56,11 +56,6 @@ class Classifier(nn.Module):
         return self.head(self.features(x))
 
 
-def penultimate_size(classifier: Classifier) -> int:
-    """How many features stand before the head."""
-    return classifier.head.in_features
-
-
 def lenet5(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 32) -> Classifier:
     """LeNet-5 with ReLU and max-pooling; 84 features before the head.
 

@@ -55,7 +55,8 @@ class Stages:
         self.settings = settings
         #: True when the selection rule wants groups that the method inferred on held-out data.
         self.needs_inferred_groups = needs_inferred_groups
-        self._spent: dict[tuple[str, int], tuple[float, int]] = {}
+        #: By stage: the part that it belongs to, seconds, examples seen.
+        self._spent: dict[str, tuple[str, float, int]] = {}
         self._clocks = {"outputs": 0.0, "inference": 0.0}
         self._folder = folder
         self._judge = judge
@@ -104,8 +105,9 @@ class Stages:
             on_step=lambda done, total: self._report(as_part, done, total),
             should_stop=self._should_stop,
         )
-        # A stage that goes on from another includes the other's time and examples.
-        self._spent[as_part, initial] = (trained.seconds, trained.examples_seen)
+        if start_from is not None:  # its time and examples are in this stage's, which went on
+            self._spent.pop(start_from, None)
+        self._spent[name] = (as_part, trained.seconds, trained.examples_seen)
         return trained
 
     def outputs(self, trained: Trained, split: Split) -> Outputs:
@@ -154,10 +156,10 @@ class Stages:
     def seconds(self) -> dict[str, float]:
         """Time by part, that of interrupted processes included."""
         found = {"early": 0.0, **self._clocks, "train": 0.0}
-        for (part, _), (seconds, _) in self._spent.items():
+        for part, seconds, _ in self._spent.values():
             found[part] += seconds
         return found
 
     @property
     def examples_seen(self) -> int:
-        return sum(examples for _, examples in self._spent.values())
+        return sum(examples for _, _, examples in self._spent.values())

@@ -236,8 +236,10 @@ def test_cross_fitted_outputs_come_from_models_that_did_not_see_the_example(toy,
     monkeypatch.setattr(Stages, "train", spy_train)
     monkeypatch.setattr(Stages, "outputs", spy_outputs)
     options = SpareOptions(cross_fit=3, early_lrs=(0.05,), k=2)
-    fitted, _ = fit(METHODS["spare"], toy, options)
+    fitted, stages = fit(METHODS["spare"], toy, options)
     assert np.bincount(scored).tolist() == [3] * len(toy.train)
+    # Three halvings are three epochs, and the second training has four.
+    assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
     assert fitted.notes["early_lr"] == 0.05
     minority = toy.train.attributes["place"] != toy.train.labels
     assert (~fitted.groups.in_majority())[minority].mean() > 0.8
@@ -285,3 +287,15 @@ def test_epochs_of_a_few_steps_are_counted_together():
     assert options.epochs_tried(25) == options.epochs_tried(1000) == [1, 2]
     assert options.epochs_tried(7) == [4, 8]
     assert SpareOptions(separate_at=2).epochs_tried(7) == [2]
+
+
+def test_every_rate_that_was_tried_counts_as_cost(toy, monkeypatch):
+    monkeypatch.setattr(recipe, "clarity", lambda groups: 0.0)
+    options = SpareOptions(cross_fit=2, early_lrs=(0.001, 0.01, 0.05))
+    _, stages = fit(METHODS["spare"], toy, options)
+    assert stages.examples_seen == (3 * 2 + SETTINGS.epochs) * len(toy.train)
+
+
+def test_a_training_that_goes_on_from_another_is_counted_once(toy):
+    _, stages = fit(METHODS["spare"], toy, SpareOptions(candidates=(1, 2, 3), restarts=0))
+    assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)

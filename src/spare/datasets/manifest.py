@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,6 @@ def read_listing(
     listing = without_duplicates(listing, table_path)
     if shares is None:
         return listing
-    from dataclasses import replace
-
     known = None if splits is None else listing.splits
     return replace(listing, splits=complete(known, listing.labels, shares))
 

@@ -8,6 +8,7 @@ background; in val and test half of each class.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from spare.datasets.archives import fetch_archive
@@ -78,8 +79,6 @@ def renamed(
     attribute_values: dict[str, tuple[str, ...]],
 ) -> Listing:
     """Words for the numbers of an official table, after a check that there are no others."""
-    from dataclasses import replace
-
     wanted = {"y": (listing.class_names, class_names)}
     for name, words in attribute_values.items():
         wanted[name] = (listing.attribute_values[name], words)
