@@ -1,8 +1,8 @@
-"""A folder that is complete or not there: how runs and discoveries are kept on disk.
+"""A folder that is complete or not there: how runs, discoveries and drawn sets are kept on disk.
 
-While work goes on, everything is in `<folder>.partial`: a checkpoint per stage, each replaced in
-one step. At the end the checkpoints go and the folder gets its name: a folder without `.partial` is
-complete, so doing finished work again is skipping it.
+While work goes on, everything is in `<folder>.partial`, where a run keeps a checkpoint per stage,
+each replaced in one step. At the end the checkpoints go and the folder gets its name: a folder
+without `.partial` is complete, so doing finished work again is skipping it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from spare.errors import RunError
+from spare.errors import InputError, RunError
 from spare.files import cannot_write, read_json, write_json
 
 #: Of run folders: raised when what is written there changes its meaning.
 FORMAT = 1
 #: How long a second process waits for a folder: one that was just told to stop needs a moment.
 LOCK_SECONDS = 5.0
+LOCK = ".lock"
+#: What a run was asked for: the first file in its folder.
+REQUEST = "settings.json"
 
 
 def once(
@@ -38,29 +41,77 @@ def once(
     and one of another request is refused.
     """
     folder = Path(os.path.abspath(folder))
-    if folder == Path.cwd():  # it would be replaced under the feet of whoever stands in it
-        raise RunError(f"{folder} is the folder you are in: name one within it with --out.")
-    done = finished(folder, request, record)
-    if done is not None:
-        say(f"{folder} is complete: nothing to do")
+
+    def found() -> dict[str, Any] | None:
+        done = finished(folder, request, record)
+        if done is not None:
+            say(f"{folder} is complete: nothing to do")
         return done
-    partial = folder.with_name(f"{folder.name}.partial")
-    with _locked(partial):
-        if (partial / "settings.json").exists():
-            _refuse_other(partial, read_json(partial / "settings.json"), request)
+
+    def go_on(partial: Path) -> dict[str, Any]:
+        if (partial / REQUEST).exists():
+            _refuse_other(partial, read_json(partial / REQUEST), request)
         if (partial / record).exists():  # ended between the last write and the new name
-            _complete(partial, folder)
-            return read_json(folder / record)
-        write_json(partial / "settings.json", request)
+            ended: dict[str, Any] = read_json(partial / record)
+            return ended
+        write_json(partial / REQUEST, request)
         try:
             result = {**request, **work(partial)}
         except BaseException:
             if not any(partial.glob("*.checkpoint")):  # nothing to go on from: leave no trace
-                shutil.rmtree(partial)
+                shutil.rmtree(partial, ignore_errors=True)
             raise
         write_json(partial / record, result)
+        return result
+
+    return make_whole(folder, REQUEST, "working on", found, go_on)
+
+
+def make_whole(
+    folder: Path,
+    mark: str,
+    doing: str,
+    found: Callable[[], dict[str, Any] | None],
+    work: Callable[[Path], dict[str, Any]],
+) -> dict[str, Any]:
+    """What is `found` in a folder; if nothing, let `work` fill it under another name, then name it.
+
+    folder  its absolute path
+    mark    the file that `work` writes first: without it, `<folder>.partial` is someone else's
+    doing   what another process is at, to whoever wants the folder meanwhile
+    """
+    if folder == Path.cwd():  # it would be replaced under the feet of whoever stands in it
+        raise RunError(f"{folder} is the folder you are in: name one within it with --out.")
+    done = found()
+    if done is not None:
+        return done
+    partial = folder.with_name(f"{folder.name}.partial")
+    with _locked(partial, doing):
+        done = found()
+        if done is not None:  # made by another process, a moment ago
+            _unlock(partial)
+            return done
+        if not (partial / mark).is_file() and os.listdir(partial) != [LOCK]:
+            _unlock(partial)
+            raise InputError(
+                f"{partial} is in the way and was not made here: move it or choose another folder."
+            )
+        done = work(partial)
         _complete(partial, folder)
-    return result
+    return done
+
+
+def start_over(partial: Path, mark: str) -> None:
+    """Remove what an interrupted process left, for work that has nothing to go on from."""
+    try:
+        # The mark goes last: an interruption in here leaves a folder that may still be emptied.
+        for path in sorted(partial.iterdir(), key=lambda path: path.name == mark):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != LOCK:
+                path.unlink()
+    except OSError as error:
+        raise cannot_write(partial, error) from error
 
 
 def finished(
@@ -103,28 +154,39 @@ def _complete(partial: Path, folder: Path) -> None:
     try:
         for checkpoint in partial.glob("*.checkpoint"):
             checkpoint.unlink()
-        (partial / ".lock").unlink(missing_ok=True)
         os.replace(partial, folder)
+        (folder / LOCK).unlink(missing_ok=True)  # not before: another process would leave one
     except OSError as error:
         raise cannot_write(folder, error) from error
 
 
 @contextlib.contextmanager
-def _locked(partial: Path) -> Iterator[None]:
-    """One process a run folder: a second one says so instead of mixing its files in."""
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
-        lock = (partial / ".lock").open("w")
-    except OSError as error:
-        raise cannot_write(partial, error) from error
-    with lock:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
+def _locked(partial: Path, doing: str) -> Iterator[None]:
+    """One process a folder: a second one says so instead of mixing its files in."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            partial.mkdir(parents=True, exist_ok=True)
+            lock = (partial / LOCK).open("w")
+        except OSError as error:
+            raise cannot_write(partial, error) from error
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise RunError(f"another process is working on {partial}.") from None
-                time.sleep(0.1)
-        yield
+                    raise RunError(
+                        f"another process is {doing} {partial}: wait for it or choose another "
+                        f"folder."
+                    ) from None
+            else:
+                yield
+                return
+        time.sleep(0.1)
+
+
+def _unlock(partial: Path) -> None:
+    """Take the lock away from a folder that was only looked at; the folder too if it is empty."""
+    with contextlib.suppress(OSError):
+        (partial / LOCK).unlink()
+        partial.rmdir()

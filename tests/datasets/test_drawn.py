@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import csv
 import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +14,13 @@ from PIL import Image
 from spare.datasets.drawn import (
     ATTRIBUTES,
     DRAWN,
-    _numbered,
-    _training_counts,
     draw,
     draw_celeba,
     draw_restricted_imagenet,
     draw_urbancars,
     draw_waterbirds,
+    numbered,
+    training_counts,
 )
 from spare.datasets.restricted_imagenet import RANGES
 from spare.errors import InputError, RunError
@@ -50,14 +53,14 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 def test_training_counts_are_the_official_ones():
-    assert _training_counts(4000, 0.95, 0.95) == [3610, 190, 190, 10, 10, 190, 190, 3610]
+    assert training_counts(4000, 0.95, 0.95) == [3610, 190, 190, 10, 10, 190, 190, 3610]
 
 
 @pytest.mark.parametrize("shares", [(0.95, 0.9), (0.995, 0.995), (0.7, 0.99), (0.5, 0.5), (1, 0.8)])
 @pytest.mark.parametrize("per_class", [4, 37, 200])
 def test_training_counts_sum_up_and_leave_no_group_empty(per_class, shares):
     background, co_object = shares
-    counts = _training_counts(per_class, background, co_object)
+    counts = training_counts(per_class, background, co_object)
     assert sum(counts[:4]) == sum(counts[4:]) == per_class
     assert counts[:4] == counts[:3:-1]  # the classes mirror each other
     ideal = np.outer([background, 1 - background], [co_object, 1 - co_object]).ravel() * per_class
@@ -97,12 +100,12 @@ def test_urbancars_layout(cars):
 
 
 def test_numbers_sort_in_drawing_order():
-    assert [_numbered(0, 10), _numbered(9, 10), _numbered(999, 1000)] == [
+    assert [numbered(0, 10), numbered(9, 10), numbered(999, 1000)] == [
         "000.jpg",
         "009.jpg",
         "999.jpg",
     ]
-    names = [_numbered(i, 3610) for i in range(3610)]
+    names = [numbered(i, 3610) for i in range(3610)]
     assert names == sorted(names)
 
 
@@ -228,17 +231,49 @@ def test_other_options_and_foreign_files_are_refused(tmp_path):
     (tmp_path / "mine").rename(tmp_path / "new.partial")
     with pytest.raises(InputError, match=r"new\.partial is in the way"):
         draw_celeba(tmp_path / "new")
-    assert (tmp_path / "new.partial" / "photo.jpg").read_bytes() == b"holiday"
+    assert contents(tmp_path / "new.partial") == {"photo.jpg": b"holiday"}
     with pytest.raises(InputError, match="is a file"):
         draw_celeba(tmp_path / "new.partial" / "photo.jpg")
 
 
-def test_a_second_process_does_not_mix_its_files_in(tmp_path):
+def test_a_second_process_does_not_mix_its_files_in(tmp_path, monkeypatch):
+    monkeypatch.setattr("spare.folders.LOCK_SECONDS", 0.2)
+
     def again(done: int, total: int) -> None:
         with pytest.raises(RunError, match="another process is drawing"):
             draw_celeba(tmp_path / "faces", **TINY["celeba"])
 
     draw_celeba(tmp_path / "faces", **TINY["celeba"], report=again)
+    assert [path.name for path in tmp_path.iterdir()] == ["faces"]
+    assert not (tmp_path / "faces" / ".lock").exists()
+
+
+def test_a_second_process_that_waited_finds_it_drawn(tmp_path):
+    def not_again(done: int, total: int) -> None:
+        raise AssertionError("drawn a second time")
+
+    def draw_it(report: Callable[[int, int], None]) -> Path:
+        return draw_celeba(tmp_path / "faces", **TINY["celeba"], report=report)
+
+    with ThreadPoolExecutor(1) as others:
+        waiting = []
+
+        def another_comes(done: int, total: int) -> None:
+            if done == total:
+                waiting.append(others.submit(draw_it, not_again))
+                time.sleep(0.3)  # it meets the lock
+                assert not waiting[0].done()
+
+        draw_it(another_comes)
+        assert waiting[0].result() == tmp_path / "faces"
+    assert [path.name for path in tmp_path.iterdir()] == ["faces"]
+    assert not (tmp_path / "faces" / ".lock").exists()
+
+
+def test_the_folder_one_stands_in_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match="the folder you are in"):
+        draw_celeba(Path("."), **TINY["celeba"])
 
 
 def test_an_empty_folder_is_filled(tmp_path):

@@ -1,0 +1,116 @@
+"""What pictures are drawn with: a canvas, things in coordinates of their own, and colours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from colorsys import hsv_to_rgb
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+Colour = tuple[int, int, int]
+Point = tuple[float, float]
+Place = Callable[[float, float], Point]
+Rng = np.random.Generator
+
+FINER = 3  # drawn so much larger and shrunk, which smooths the edges
+
+
+class Canvas:
+    """A picture whose corners are (0, 0) and (1, 1), drawn larger than it will be."""
+
+    def __init__(self, width: int, height: int):
+        self.width, self.height = width, height
+        self._image = Image.new("RGB", (width * FINER, height * FINER))
+        self._draw = ImageDraw.Draw(self._image)
+
+    def _pixels(self, points: Sequence[Point]) -> list[Point]:
+        wide, high = self._image.size
+        return [(x * wide, y * high) for x, y in points]
+
+    def polygon(self, points: Sequence[Point], colour: Colour) -> None:
+        self._draw.polygon(self._pixels(points), fill=colour)
+
+    def line(self, points: Sequence[Point], colour: Colour, thick: float) -> None:
+        width = max(1, round(thick * self._image.width))
+        self._draw.line(self._pixels(points), fill=colour, width=width)
+
+    def box(self, left: float, top: float, right: float, low: float, colour: Colour) -> None:
+        self._draw.rectangle(self._pixels([(left, top), (right, low)]), fill=colour)
+
+    def ellipse(self, left: float, top: float, right: float, low: float, colour: Colour) -> None:
+        self._draw.ellipse(self._pixels([(left, top), (right, low)]), fill=colour)
+
+    def quad(
+        self, at: Place, left: float, top: float, right: float, low: float, colour: Colour
+    ) -> None:
+        """A rectangle in coordinates of a thing's own."""
+        corners = [at(left, top), at(right, top), at(right, low), at(left, low)]
+        self.polygon(corners, colour)
+
+    def oval(
+        self, at: Place, left: float, top: float, right: float, low: float, colour: Colour
+    ) -> None:
+        (x0, y0), (x1, y1) = at(left, top), at(right, low)
+        self.ellipse(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1), colour)
+
+    def circle(self, at: Place, x: float, y: float, radius: float, colour: Colour) -> None:
+        (a, b), (c, d) = at(x, y), at(x + radius, y)
+        r = math.hypot(c - a, d - b)
+        self.ellipse(a - r, b - r, a + r, b + r, colour)
+
+    def finished(self, rng: Rng, *, haze: float = 0.15, noise: float = 5) -> Image.Image:
+        """Shrunk to its size, with a light and a grain of its own."""
+        image = self._image.resize((self.width, self.height), Image.Resampling.BOX)
+        pixels = np.asarray(image, dtype=np.float32)
+        light = rng.uniform(60, 230, 3).astype(np.float32)
+        share = np.float32(rng.uniform(0, haze))
+        grain = rng.standard_normal(pixels.shape, dtype=np.float32) * np.float32(noise)
+        lit = pixels * (1 - share) + light * share + grain
+        return Image.fromarray(lit.round().clip(0, 255).astype(np.uint8))
+
+
+def placed(
+    x: float,
+    y: float,
+    wide: float,
+    *,
+    mirrored: bool,
+    turned: float = 0.0,
+    middle: Point = (0.5, 0.5),
+) -> Place:
+    """Coordinates of a thing's own, whose `middle` is put at (x, y)."""
+    cos, sin = math.cos(turned) * wide, math.sin(turned) * wide
+    flip = -1 if mirrored else 1
+
+    def at(u: float, v: float) -> Point:
+        right, down = flip * (u - middle[0]), v - middle[1]
+        return x + right * cos - down * sin, y + right * sin + down * cos
+
+    return at
+
+
+def near(colour: Colour, spread: float, rng: Rng) -> Colour:
+    """A colour like this one: lighter or darker, and a little off."""
+    shade = rng.normal(0, spread)
+    off = rng.normal(0, spread / 3, 3)
+    return _bytes([channel + shade + o for channel, o in zip(colour, off, strict=True)])
+
+
+def scaled(colour: Colour, by: float) -> Colour:
+    return _bytes([channel * by for channel in colour])
+
+
+def vivid(rng: Rng) -> Colour:
+    hue, saturation, value = rng.random(), rng.uniform(0, 0.9), rng.uniform(0.25, 1)
+    return _bytes([255 * channel for channel in hsv_to_rgb(hue, saturation, value)])
+
+
+def grey(value: float) -> Colour:
+    return _bytes([value] * 3)
+
+
+def _bytes(channels: Sequence[float]) -> Colour:
+    red, green, blue = (min(max(int(channel), 0), 255) for channel in channels)
+    return red, green, blue
