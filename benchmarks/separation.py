@@ -16,11 +16,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from spare.datasets import cmnist, data_root
+from spare.datasets import cmnist, locate
 from spare.errors import SpareWarning
-from spare.methods.spare import SpareOptions, clarity, clearest, separations
+from spare.methods import method_named
+from spare.methods.spare import SeparationOptions, clarity, clearest, separations
 from spare.metrics import minority_recovery, true_minority
+from spare.presets import plan
+from spare.run import load_task
 from spare.stages import Stages
+from spare.task import Task
 from spare.train import Settings
 
 
@@ -33,17 +37,15 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", SpareWarning)
-    options = SpareOptions(candidates=tuple(map(int, arguments.candidates.split(","))))
+    options = SeparationOptions(candidates=tuple(map(int, arguments.candidates.split(","))))
     print(f"palette {arguments.palette}; smallest over the five classes")
     print("seed  weights  epoch  silhouette  recall  precision  chosen by auto")
     hits, chosen_recall, best_recall = 0, [], []
     seeds = list(map(int, arguments.seeds.split(",")))
     for seed in seeds:
-        task = cmnist.load(data_root(arguments.data), seed, palette=arguments.palette)
+        task = cmnist_task(seed, arguments)
         minority = true_minority(task.train.labels, task.groups(task.train))
-        stages = Stages(
-            seed=seed, settings=Settings(), folder=None, judge=lambda *_: {"score": 0.0}
-        )
+        stages = Stages(seed=seed, settings=Settings(), folder=None, judge=lambda *_: ({}, {}))
         tried = separations(task.as_seen_by("none"), stages, options)
         chosen = clearest(tried)
         recalls = {}
@@ -66,6 +68,12 @@ def main() -> None:
         f"recall of the worst class {np.mean(chosen_recall):.3f}, "
         f"best candidates {np.mean(best_recall):.3f}"
     )
+
+
+def cmnist_task(seed: int, arguments: argparse.Namespace) -> Task:
+    choice = {"palette": arguments.palette}
+    source = locate("cmnist", arguments.data, choice)
+    return load_task(plan(source, method_named("spare"), choice), seed, lambda *_: None)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from spare.bench import find_runs, table
 from spare.files import read_json
+from spare.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
@@ -23,19 +24,42 @@ END = "<!-- end of tables -->"
 MARKED = re.compile(rf"(?P<begin><!-- tables: (?P<name>[\w-]+) -->).*?{END}", re.DOTALL)
 
 #: Worst group / average of the paper's main table on Colored MNIST, in per cent.
-PAPER = {"erm": (0.0, 20.1), "cb": (0.0, 23.7), "gb": (82.2, 91.7), "spare": (83.0, 91.8)}
-#: Methods in the order in which they are shown.
-ORDER = ["erm", "cb", "gb", "jtt", "spare"]
+PAPER = {
+    "erm": (0.0, 20.1),
+    "cb": (0.0, 23.7),
+    "george": (76.4, 89.5),
+    "pgi": (73.5, 88.5),
+    "eiil": (72.8, 90.7),
+    "lff": (0.0, 25.0),
+    "jtt": (74.5, 90.2),
+    "cnc": (77.4, 90.9),
+    "spare": (83.0, 91.8),
+    "gb": (82.2, 91.7),
+    "gdro": (78.5, 90.6),
+}
+#: Methods in the order in which they are shown; pairs come after those that have a name.
+ORDER = list(METHODS)
+
+
+def place(method: str) -> int:
+    return ORDER.index(method) if method in ORDER else len(ORDER)
 
 
 def cell(score: dict) -> str:
     return f"{100 * score['mean']:.1f} ± {100 * score['sd']:.1f}"
 
 
+def difference(score: dict) -> str:
+    if score["interval"] is None:
+        return f"{100 * score['mean']:+.1f}"
+    low, high = score["interval"]
+    return f"{100 * score['mean']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
 def bench_section(folder: Path) -> list[str]:
     about = read_json(folder / "about.json")
     runs = [read_json(path) for path in find_runs(folder)]
-    rows = sorted(table(runs)["rows"], key=lambda row: ORDER.index(row["method"]))
+    rows = sorted(table(runs)["rows"], key=lambda row: place(row["method"]))
     lines = [f"### {about['title']}", "", about["says"], ""]
     command = about.get("command") or read_json(folder / "table.json")["command"]
     lines += ["```console", *(f"$ {line}" for line in command.splitlines()), "```", ""]
@@ -43,16 +67,20 @@ def bench_section(folder: Path) -> list[str]:
     if "gaps" in rows[0]["selected"]:
         lines += ["", *gaps_table(rows)]
     lines += ["", "Each seed (worst group / average at the selected epoch, which epoch):", ""]
-    lines += [
-        seed_line(run) for run in sorted(runs, key=lambda r: (ORDER.index(r["method"]), r["seed"]))
-    ]
+    lines += [seed_line(run) for run in sorted(runs, key=lambda r: (place(r["method"]), r["seed"]))]
     return [*lines, ""]
 
 
 def scores_table(rows: list[dict], about: dict) -> list[str]:
     heads = ["method", "group labels it sees", "worst group", "average", "last epoch: worst group",
              "average", "seeds", "selection rule", "split"]  # fmt: skip
-    lines = [heads + (["paper"] if about.get("compare") else [])]
+    costly = any(row.get("cost") for row in rows) and len(rows) > 1
+    compared = any(row.get("spare_minus_this") for row in rows)
+    more = ["SPARE minus this (95 % interval)"] if compared else []
+    # Time says something only where all runs had the machine to themselves in the same way.
+    timed = about.get("timed", False)
+    more += ["cost: examples" + (" / time" if timed else "")] if costly else []
+    lines = [heads + more + (["paper"] if about.get("compare") else [])]
     for row in rows:
         selected, last = row["selected"], row["last"]
         cells = [
@@ -66,8 +94,15 @@ def scores_table(rows: list[dict], about: dict) -> list[str]:
             row["selection"],
             row["split"],
         ]
+        if compared:
+            against = row.get("spare_minus_this")
+            cells.append(difference(against["selected"]["worst_group"]) if against else "")
+        if costly:
+            cost = row["cost"]
+            cells.append(f"{cost['examples']:.2f}" + (f" / {cost['seconds']:.2f}" if timed else ""))
         if about.get("compare"):
-            cells.append("{} / {}".format(*PAPER[row["method"]]))
+            paper = PAPER.get(row["method"])
+            cells.append("{} / {}".format(*paper) if paper else "-")
         lines.append(cells)
     return as_table(lines)
 
@@ -98,13 +133,15 @@ def seed_line(run: dict) -> str:
         f"{scores['worst_group_name']}) / {100 * scores['average']:.1f}, epoch "
         f"{run['selected_epoch']}"
     )
-    if run["discovery"]:
+    if run["discovery"] and run["sees"] != "train":
         classes = run["discovery"].values()
-        silhouettes = ", ".join(f"{seen['silhouette']:.3f}" for seen in classes)
+        when = run["notes"].get("separated_at")
+        line += f"; separated after epoch {when}" if when else ""
+        if all(seen["silhouette"] is not None for seen in classes):
+            line += ", silhouettes " + ", ".join(f"{seen['silhouette']:.3f}" for seen in classes)
         line += (
-            f"; separated after epoch {run['notes']['separated_at']}, silhouettes {silhouettes}, "
-            f"smallest minority recall {min(c['recall'] for c in classes):.2f}, precision "
-            f"{min(c['precision'] for c in classes):.2f}"
+            f"; smallest minority recall {min(seen['recall'] for seen in classes):.2f}, precision "
+            f"{min(seen['precision'] or 0 for seen in classes):.2f}"
         )
     return line
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from spare.inputs import TensorInputs
-from spare.model import Classifier
+from spare.models import Classifier
 from spare.task import Split, Task
 
 ROOT = Path(__file__).parents[1]

@@ -11,6 +11,7 @@ import pytest
 
 from spare.bench import bench, find_runs, mean_and_spread, table
 from spare.errors import InputError, RunError
+from spare.methods import METHODS
 
 QUICK = {"epochs": "1"}
 
@@ -99,13 +100,49 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path):
 
 
 def test_mean_and_spread():
-    assert mean_and_spread([1.0, 3.0]) == {
-        "mean": 2.0,
-        "sd": pytest.approx(2**0.5),
-        "values": [1, 3],
-    }
+    found = mean_and_spread([1.0, 2.0, 3.0])
+    assert (found["mean"], found["sd"], found["values"]) == (2.0, pytest.approx(1.0), [1, 2, 3])
+    half = 4.302653 / 3**0.5  # Student's t with two degrees of freedom, from a table
+    assert found["interval"] == pytest.approx([2 - half, 2 + half], rel=1e-6)
     assert mean_and_spread([1.0])["sd"] == 0.0
+    assert mean_and_spread([1.0])["interval"] is None
     assert table([]) == {"rows": []}
+
+
+def record(method, seed, worst, examples=100, seconds=10.0):
+    score = {"worst_group": worst, "average": 0.9}
+    return {
+        "task": "t", "method": method, "seed": seed, "selection": "last", "sees": "none",
+        "settings": {}, "options": {}, "seconds": {"total": seconds}, "examples_seen": examples,
+        "peak_memory_mb": 1.0, "scores": {"test": {"selected": score, "last": score}},
+    }  # fmt: skip
+
+
+def test_differences_are_paired_by_seed():
+    """JTT varies by 20 points over seeds, and SPARE is 10 above it in each of them."""
+    runs = [record("jtt", seed, 0.5 + 0.1 * seed) for seed in (2, 0, 1)]
+    runs += [record("spare", seed, 0.6 + 0.1 * seed) for seed in (0, 1, 2, 3)]
+    rows = {row["method"]: row for row in table(runs)["rows"]}
+    found = rows["jtt"]["spare_minus_this"]
+    assert found["seeds"] == [0, 1, 2]
+    assert found["selected"]["worst_group"]["values"] == pytest.approx([0.1] * 3)
+    assert found["selected"]["worst_group"]["sd"] == pytest.approx(0)
+    assert "spare_minus_this" not in rows["spare"]
+
+
+def test_cost_is_relative_to_plain_training():
+    runs = [record("erm", 0, 0.1), record("jtt", 0, 0.5, examples=570, seconds=40.0)]
+    rows = {row["method"]: row for row in table(runs)["rows"]}
+    assert rows["jtt"]["cost"] == {"examples": 5.7, "seconds": 4.0}
+    assert rows["erm"]["cost"] == {"examples": 1.0, "seconds": 1.0}
+    assert "cost" not in table(runs[1:])["rows"][0]
+
+
+def test_all_stands_for_every_method(monkeypatch, tmp_path):
+    named = []
+    monkeypatch.setattr("spare.bench._run_all", lambda task, todo, *_: named.extend(todo) or [])
+    bench("digits", ["all"], [0], tmp_path)
+    assert [job.method for job in named] == list(METHODS)
 
 
 def children_of(pid):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -58,6 +59,25 @@ def test_the_own_data_page_leads_from_a_folder_to_a_comparison(tmp_path):
     assert (tmp_path / "found" / "groups.parquet").is_file()
     assert "INFERRED groups" in said[2]
     assert "erm" in said[3]
+
+
+def test_the_page_on_adding_a_method_adds_one(tmp_path):
+    """Its file and its first command, as they stand, in a fresh folder."""
+    page = ROOT / "docs" / "adding-a-method.md"
+    (file,) = blocks(page, "python")
+    (tmp_path / "mine.py").write_text(file)
+    command = blocks(page, "console")[0].strip().removeprefix("$ ")
+    words = [sys.executable, "-m", *shlex.split(command), "--json"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    rows = {row["method"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows["mine:METHOD"]["options"]["sharpness"] == 2.0
+    assert rows["mine:METHOD"]["cost"]["examples"] == pytest.approx(1.25)
+    assert rows["mine:METHOD"]["seeds"] == [0, 1]
+    assert (tmp_path / "runs" / "mine" / "mine-METHOD-seed1" / "run.json").is_file()
 
 
 COMMANDS = [

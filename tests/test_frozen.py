@@ -10,7 +10,7 @@ import torch
 
 from spare import frozen
 from spare.inputs import TensorInputs
-from spare.model import ModelChoice, build, builder
+from spare.models import ModelChoice, build, builder
 from spare.run import run
 from spare.task import Split, Task
 from spare.train import Settings

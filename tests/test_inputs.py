@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,8 @@ from torchvision.transforms import v2
 from spare.errors import InputError
 from spare.inputs import (
     DatasetInputs,
+    Joined,
+    SomeOf,
     TensorInputs,
     centre_crop,
     compose,
@@ -175,3 +179,36 @@ def test_bytes_are_scaled_by_channel(layout):
 def test_numbers_for_other_channels_are_an_error():
     with pytest.raises(InputError, match="1 channels, but their mean and standard deviation 3"):
         scale_bytes((0.1, 0.2, 0.3), 1.0)(images(2)[:, :1])
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_joined_inputs_are_numbered_on_and_given_in_the_order_asked_for(layout):
+    tensor = images(9).contiguous(memory_format=layout)
+    joined = Joined(TensorInputs(tensor[:3]), SomeOf(TensorInputs(tensor), np.array([8, 4])))
+    assert len(joined) == 5
+    batch = joined.take(np.array([4, 0, 3, 2, 4]))
+    assert torch.equal(batch, tensor[[4, 0, 8, 2, 4]])
+    assert batch.is_contiguous(memory_format=layout)
+    assert torch.equal(joined.take(np.array([3, 4])), tensor[[8, 4]])
+
+
+def test_joined_inputs_are_augmented_each_in_its_own_way():
+    tensor = images(6)
+    how = {"view": centre_crop(4), "finish": scale_bytes()}
+    fixed, moving = TensorInputs(tensor, **how), TensorInputs(tensor, augment=random_crop(4), **how)
+    joined = Joined(fixed, moving)
+    rows = np.arange(12)
+    assert torch.equal(joined.take(rows), torch.cat([fixed.take(np.arange(6))] * 2))
+    one = joined.take(rows, np.random.default_rng(1))
+    assert torch.equal(one, joined.take(rows, np.random.default_rng(1)))
+    assert torch.equal(one[:6], fixed.take(np.arange(6)))
+    assert torch.equal(one[6:], moving.take(np.arange(6), np.random.default_rng(1)))
+
+
+def test_joined_inputs_are_in_memory_if_all_are_and_go_to_other_processes():
+    here, there = TensorInputs(images(2)), TensorInputs(images(3), in_memory=False)
+    assert Joined(here, here).in_memory
+    assert not Joined(here, there).in_memory
+    copied = pickle.loads(pickle.dumps(Joined(here, there)))
+    rows = np.array([4, 1])
+    assert torch.equal(copied.take(rows), Joined(here, there).take(rows))

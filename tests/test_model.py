@@ -15,15 +15,8 @@ from torch import nn
 
 from spare.errors import DataError, InputError
 from spare.files import write_tensors
-from spare.model import (
-    Classifier,
-    ModelChoice,
-    as_classifier,
-    build,
-    builder,
-    lenet5,
-    small_cnn,
-)
+from spare.models import Classifier, ModelChoice, as_classifier, build, builder
+from spare.models.small import lenet5, small_cnn
 
 SMALL = (3, 64, 64)
 SCRATCH = ModelChoice(weights="none")

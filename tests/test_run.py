@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -12,12 +13,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from safetensors import safe_open
 
 from spare import files
-from spare.errors import InputError, Interrupted, RunError
+from spare.errors import DataError, InputError, Interrupted, RunError
+from spare.methods import METHODS
 from spare.run import run, stop_on_signal
 
 QUICK = {"epochs": "2"}
@@ -139,6 +142,15 @@ def test_two_processes_do_not_share_a_folder(tmp_path, monkeypatch):
             quick(tmp_path / "x")
 
 
+def test_a_partial_folder_of_someone_elses_is_refused_and_kept(tmp_path):
+    partial = tmp_path / "x.partial"
+    partial.mkdir()
+    (partial / "thesis.txt").write_text("do not touch")
+    with pytest.raises(InputError, match=r"x\.partial is in the way"):
+        quick(tmp_path / "x")
+    assert [path.name for path in partial.iterdir()] == ["thesis.txt"]
+
+
 def test_what_fails_before_it_trains_leaves_no_trace(tmp_path):
     with pytest.raises(InputError):
         quick(tmp_path / "x", "erm", overrides={"selection": "val_inferred_groups"})
@@ -176,6 +188,71 @@ def test_selection_rules_need_what_they_need(tmp_path):
     assert record["sees"] == "none"
     last = quick(tmp_path / "c", "erm", overrides={"epochs": "2", "selection": "last"})
     assert last["selected_epoch"] == 2
+
+
+def own_features(folder, labels, **columns):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(len(labels), 3)).astype(np.float32)
+    np.savez(folder / "mine.npz", features=features, label=np.asarray(labels), **columns)
+    return str(folder / "mine.npz")
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        ("gdro", "gdro needs group labels of the training split, .* needs none .*erm.*jtt.*spare"),
+        ("ssa", "ssa needs group labels of the validation split, .* needs none .*erm.*jtt.*spare"),
+    ],
+)
+def test_group_labels_that_the_data_lacks_are_named_with_who_needs_none(tmp_path, method, says):
+    data = own_features(tmp_path, np.arange(90) % 2)
+    with pytest.raises(InputError, match=says):
+        run(data, method, 0, tmp_path / "x", overrides={"selection": "last"})
+
+
+def test_one_class_only_is_said(tmp_path):
+    data = own_features(tmp_path, np.zeros(40, dtype=int))
+    with pytest.raises(DataError, match="one class only"):
+        run(data, "erm", 0, tmp_path / "x")
+
+
+def test_a_group_without_training_examples_is_said(tmp_path):
+    labels, place = np.arange(120) % 2, np.arange(120) // 2 % 2
+    split = np.where(np.arange(120) < 80, "train", "val")
+    split[(labels == 1) & (place == 0)] = "val"
+    data = own_features(tmp_path, labels, place=place, split=split)
+    said = []
+    overrides = {"attributes": "place", "epochs": "1"}
+    run(data, "gb", 0, tmp_path / "x", overrides=overrides, say=said.append)
+    assert any("group 1/0 is in validation and has no training example" in line for line in said)
+
+
+def test_a_method_with_a_rule_of_its_own_has_both_stored(tmp_path):
+    record = quick(tmp_path / "x", "erm", overrides={"epochs": "3"})
+    assert record["own_rule"] == "val_average"
+    for split in ("val", "test"):
+        assert set(record["scores"][split]) == {"selected", "own_rule", "last"}
+    averages = [epoch["average"] for epoch in record["history"]]
+    assert record["own_epoch"] == 1 + averages.index(max(averages))
+    assert record["scores"]["val"]["own_rule"]["average"] == pytest.approx(max(averages))
+
+
+def test_a_recipe_cannot_learn_what_validation_groups_say(tmp_path, monkeypatch):
+    """Nothing that it is handed has the selected epoch, or how an epoch fared by groups."""
+    seen = {}
+    original = METHODS["erm"].fit
+
+    def curious(task, stages, options):
+        fitted = original(task, stages, options)
+        seen.update(trained=fitted.trained, task=task)
+        return fitted
+
+    monkeypatch.setitem(METHODS, "erm", dataclasses.replace(METHODS["erm"], fit=curious))
+    record = quick(tmp_path / "x", "erm")
+    assert record["history"][0]["worst_group"] >= 0
+    assert [set(epoch) for epoch in seen["trained"].history] == [{"epoch", "loss"}] * 2
+    assert seen["trained"].kept == {}
+    assert seen["task"].val.attributes is None
 
 
 def test_a_disk_that_refuses_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):

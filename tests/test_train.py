@@ -10,7 +10,7 @@ import torch
 from spare.batches import shuffled, weighted
 from spare.errors import InputError, Interrupted, RunError
 from spare.inputs import DatasetInputs, TensorInputs
-from spare.model import Classifier, build
+from spare.models import Classifier, build
 from spare.task import Split
 from spare.train import SCHEDULES, Settings, learning_rate, outputs, snapshot, train
 from spare.weights import GroupDraw
@@ -73,7 +73,7 @@ def test_going_on_from_a_checkpoint_gives_bit_for_bit_the_same(toy, tmp_path, st
     task = replace(toy, build_model=Dropout)
 
     def judge(model, epoch):
-        return {"score": [0.5, 0.9, 0.7][epoch - 1]}
+        return {"up": [0.5, 0.9, 0.7][epoch - 1], "down": -epoch}, {"seen": epoch}
 
     whole = fit(task, settings, validate=judge)
     steps = 0
@@ -88,10 +88,12 @@ def test_going_on_from_a_checkpoint_gives_bit_for_bit_the_same(toy, tmp_path, st
         fit(task, settings, validate=judge, checkpoint=file, should_stop=stop)
     resumed = fit(task, settings, validate=judge, checkpoint=file)
     assert same(whole.last, resumed.last)
-    assert same(whole.selected, resumed.selected)
-    assert not same(whole.selected, whole.last)
+    for rule, epoch in (("up", 2), ("down", 1)):
+        assert same(whole.kept[rule].state, resumed.kept[rule].state)
+        assert not same(whole.kept[rule].state, whole.last)
+        assert whole.kept[rule].epoch == resumed.kept[rule].epoch == epoch
     assert whole.history == resumed.history
-    assert (whole.selected_epoch, resumed.selected_epoch) == (2, 2)
+    assert [record["seen"] for record in whole.history] == [1, 2, 3]
     assert whole.examples_seen == resumed.examples_seen
 
 
@@ -104,8 +106,8 @@ def test_a_longer_training_goes_on_from_a_shorter_ones_checkpoint(toy, tmp_path)
 
 
 def test_the_first_of_equally_good_epochs_is_selected(toy):
-    trained = fit(toy, validate=lambda model, epoch: {"score": 1.0})
-    assert trained.selected_epoch == 1
+    trained = fit(toy, validate=lambda model, epoch: ({"same": 1.0}, {}))
+    assert trained.kept["same"].epoch == 1
 
 
 def test_a_moving_average_is_what_is_evaluated(toy):
@@ -113,7 +115,7 @@ def test_a_moving_average_is_what_is_evaluated(toy):
     trained = fit(
         toy,
         replace(SETTINGS, ema=0.99),
-        validate=lambda model, epoch: seen.append(snapshot(model)) or {"score": epoch},
+        validate=lambda model, epoch: seen.append(snapshot(model)) or ({}, {}),
     )
     plain = fit(toy)
     assert same(seen[-1], trained.last)
@@ -208,3 +210,62 @@ def test_going_on_is_exact_for_weights_in_another_memory_layout(toy, tmp_path):
     with pytest.raises(Interrupted):
         fit(task, checkpoint=file, should_stop=lambda: next(steps) == 3)
     assert same(whole.last, fit(task, checkpoint=file).last)
+
+
+class Remembering(torch.nn.Module):
+    """An objective with a number and a network of its own."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.second = torch.nn.Linear(2, 2)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, model, x, y, index):
+        self.calls += 1
+        loss = torch.nn.functional.cross_entropy
+        return loss(model(x), y) * (1 + 0.01 * self.calls) + loss(self.second(x), y)
+
+
+@pytest.mark.parametrize("stop_at", [1, 13, 20])
+def test_what_an_objective_remembers_is_in_the_checkpoint(toy, tmp_path, stop_at):
+    whole = Remembering()
+    start = snapshot(whole)
+    trained = fit(toy, objective=whole)
+    assert whole.calls == 3 * 13
+    assert not whole.second.weight.equal(start["second.weight"])  # trained along
+    steps = iter(range(1, 100))
+    file = tmp_path / "x.checkpoint"
+    with pytest.raises(Interrupted):
+        fit(
+            toy,
+            objective=Remembering(),
+            checkpoint=file,
+            should_stop=lambda: next(steps) == stop_at,
+        )
+    again = Remembering()
+    resumed = fit(toy, objective=again, checkpoint=file)
+    assert same(trained.last, resumed.last)
+    assert same(snapshot(whole), snapshot(again))
+
+
+def test_accumulated_gradients_make_one_step_of_many_batches(toy):
+    """Two batches of 8 averaged are one batch of 16."""
+
+    def halves(rng):
+        return [part for whole in shuffled(400, 16)(rng) for part in (whole[:8], whole[8:])]
+
+    small = fit(toy, replace(SETTINGS, accumulate=2), batches=halves)
+    large = fit(toy, replace(SETTINGS), batches=shuffled(400, 16))
+    for name, value in large.last.items():
+        assert value.allclose(small.last[name], atol=1e-5)
+    uneven = fit(toy, replace(SETTINGS, accumulate=7), batches=halves)
+    assert not same(uneven.last, small.last)
+
+
+def test_a_stop_within_accumulated_batches_waits_for_the_step(toy, tmp_path):
+    settings = replace(SETTINGS, accumulate=4)
+    file = tmp_path / "x.checkpoint"
+    with pytest.raises(Interrupted):
+        fit(toy, settings, checkpoint=file, should_stop=lambda: True)
+    assert same(fit(toy, settings, checkpoint=file).last, fit(toy, settings).last)

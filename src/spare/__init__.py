@@ -15,15 +15,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from spare.errors import SpareError, SpareWarning
-    from spare.groups.clusters import ClassEvidence, Groups, infer_groups
+    from spare.groups.clusters import infer_groups
+    from spare.groups.groups import ClassEvidence, Groups
     from spare.sampler import ImportanceSampler
     from spare.silhouettes import silhouette
     from spare.weights import importance_weights
 
 #: Public names and the modules they live in.
 _HOMES = {
-    "ClassEvidence": "spare.groups.clusters",
-    "Groups": "spare.groups.clusters",
+    "ClassEvidence": "spare.groups.groups",
+    "Groups": "spare.groups.groups",
     "ImportanceSampler": "spare.sampler",
     "SpareError": "spare.errors",
     "SpareWarning": "spare.errors",

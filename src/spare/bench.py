@@ -25,8 +25,9 @@ from spare.datasets import Source, locate
 from spare.errors import InputError, Interrupted, RunError, unknown
 from spare.files import read_json, write_json
 from spare.folders import finished
-from spare.methods import method_named
+from spare.methods import METHODS, method_named
 from spare.presets import known_settings, plan
+from spare.run import run_name
 
 #: (run's name, what it is doing, steps done, steps in all)
 BenchReport = Callable[[str, str, int, int], None]
@@ -63,6 +64,7 @@ def bench(
 ) -> dict[str, Any]:
     """Run every method with every seed; returns the table, which is also written to the folder."""
     overrides = dict(overrides or {})
+    methods = _named(methods)
     _check_grid(methods, seeds)
     source = locate(task, data, overrides)
     for key in overrides:  # an option of one method may be unknown to the others, not to all
@@ -73,7 +75,7 @@ def bench(
     for seed in seeds:  # seeds outermost: after a third of the time every method has a number
         for method in methods:
             own = {k: v for k, v in overrides.items() if k in _known(source, method)}
-            job = Job(method, seed, out / f"{method}-seed{seed}", own)
+            job = Job(method, seed, out / run_name(method, seed), own)
             jobs_in_all.append(job)
             if finished(job.folder, plan(source, method_named(method), own).request(seed)) is None:
                 todo.append(job)
@@ -87,6 +89,11 @@ def bench(
     if failures:
         raise RunError(f"{len(failures)} of the runs failed: {'; '.join(failures)}")
     return summary
+
+
+def _named(methods: Sequence[str]) -> list[str]:
+    """The methods to run; "all" stands for every one that has a name of its own."""
+    return [name for word in methods for name in (METHODS if word == "all" else [word])]
 
 
 def _check_grid(methods: Sequence[str], seeds: Sequence[int]) -> None:
@@ -206,7 +213,11 @@ def table(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         options = json.dumps(record["options"], sort_keys=True)
         key = (record["task"], record["method"], record["selection"], settings, options)
         rows.setdefault(key, []).append(record)
-    return {"rows": [_row(records) for records in rows.values()]}
+    found = [_row(records) for records in rows.values()]
+    for row in found:
+        _add_cost(row, found)
+        _add_difference(row, found)
+    return {"rows": found}
 
 
 def _row(records: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -224,8 +235,12 @@ def _row(records: list[Mapping[str, Any]]) -> dict[str, Any]:
         "options": first["options"],
         "seconds": float(np.mean([r["seconds"]["total"] for r in records])),
         "examples_seen": int(np.mean([r["examples_seen"] for r in records])),
+        "peak_memory_mb": float(np.mean([r["peak_memory_mb"] for r in records])),
     }
-    for when in ("selected", "last"):
+    own = [r.get("own_rule") for r in records]
+    if own[0]:
+        row["own_rule"] = own[0]
+    for when in ("selected", "last", *(["own_rule"] if all(own) else [])):
         scores = [r["scores"][split][when] for r in records]
         row[when] = {
             name: mean_and_spread([score[name] for score in scores])
@@ -243,10 +258,51 @@ def _spreads(scores: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any]:
     return {name: mean_and_spread([score[name] for score in scores]) for name in names}
 
 
-def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean and sample standard deviation (0 for a single seed), and the values themselves."""
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return {"mean": float(np.mean(values)), "sd": spread, "values": [float(v) for v in values]}
+def _add_cost(row: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Examples passed through a model, and time, relative to plain training in the same table."""
+    plain = [one for one in rows if one["method"] == "erm" and one["task"] == row["task"]]
+    if len(plain) == 1:
+        row["cost"] = {
+            "examples": row["examples_seen"] / plain[0]["examples_seen"],
+            "seconds": row["seconds"] / plain[0]["seconds"],
+        }
+
+
+def _add_difference(row: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Points that SPARE is above this row, seed by seed: the seed's data and weights are shared."""
+    ours = [one for one in rows if one["method"] == "spare" and one["task"] == row["task"]]
+    if len(ours) != 1 or row["method"] == "spare":
+        return
+    common = sorted({*row["seeds"]} & {*ours[0]["seeds"]})
+    if not common:
+        return
+
+    def values(one: Mapping[str, Any], when: str, name: str) -> np.ndarray:
+        places = [one["seeds"].index(seed) for seed in common]
+        return np.array(one[when][name]["values"])[places]
+
+    row["spare_minus_this"] = {"seeds": common} | {
+        when: {
+            name: mean_and_spread(values(ours[0], when, name) - values(row, when, name))
+            for name in ("worst_group", "average")
+        }
+        for when in ("selected", "last")
+    }
+
+
+def mean_and_spread(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
+    """Mean, sample standard deviation, a 95 % interval of the mean (Student's t; none for a single
+    seed), and the values themselves."""
+    count = len(values)
+    mean = float(np.mean(values))
+    found: dict[str, Any] = {"mean": mean, "sd": 0.0, "interval": None}
+    if count > 1:
+        from scipy.stats import t
+
+        found["sd"] = float(np.std(values, ddof=1))
+        half = float(t.ppf(0.975, count - 1)) * found["sd"] / count**0.5
+        found["interval"] = [mean - half, mean + half]
+    return found | {"values": [float(value) for value in values]}
 
 
 def _command(

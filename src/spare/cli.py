@@ -317,11 +317,11 @@ def train(
     try:
         with Lines() if lines else Bars() as bars:
             from spare.datasets import locate
-            from spare.run import run, stop_on_signal
+            from spare.run import run, run_name, stop_on_signal
 
             given = (own or OwnData()).overrides(set)
             label = locate(task, data, given).label
-            folder = out or Path("runs") / f"{label}-{method}-seed{seed}"
+            folder = out or Path("runs") / f"{label}-{run_name(method, seed)}"
             with stop_on_signal() as should_stop:
                 record = run(
                     task,
@@ -353,7 +353,9 @@ def train(
 def bench(
     task: Task,
     *,
-    methods: Annotated[str, Parameter(help="Names separated by commas.")] = "erm,spare",
+    methods: Annotated[
+        str, Parameter(help="Names, or pairs such as eiil+spare, separated by commas; or all.")
+    ] = "erm,spare",
     seeds: Annotated[str, Parameter(help="Numbers separated by commas.")] = "0,1,2",
     out: Out = None,
     data: Data = None,
@@ -392,13 +394,14 @@ def bench(
 
 @app.command(name="list")
 def list_(
-    what: Literal["methods", "tasks", "rules", "settings"] = "methods",
+    what: Literal["methods", "halves", "tasks", "rules", "settings"] = "methods",
     *,
     task: str = "cmnist",
     method: str = "spare",
     json: Json = False,
 ) -> None:
-    """What there is: methods, tasks, selection rules, or the settings of a task and method."""
+    """What there is: methods, the halves that go together as INFERENCE+TRAINER, tasks, selection
+    rules, or the settings of a task and method."""
     heads, rows = listing(what, task, method)
     if json:
         print_json([dict(zip(heads, row, strict=True)) for row in rows])
@@ -424,10 +427,14 @@ def listing(what: str, task: str, method: str) -> tuple[list[str], list[list[Any
         rows = [[key, show(v), "training or data"] for key, v in planned.flat_settings().items()]
         rows += [[key, show(v), f"{method} option"] for key, v in planned.flat_options().items()]
         return ["setting", "value", "of"], rows
-    from spare.methods import METHODS
+    from spare.methods import INFERENCES, METHODS, TRAINERS
 
-    rows = [[m.name, m.title, m.paper, m.sees(m.options())] for m in METHODS.values()]
-    return ["method", "what", "paper", "group labels it sees"], rows
+    if what == "halves":
+        rows = [[one.name, "names groups", one.sees(one.options())] for one in INFERENCES.values()]
+        rows += [[one.name, "trains with them", "-"] for one in TRAINERS.values()]
+        return ["half", "what it does", "group labels it sees"], rows
+    rows = [[m.name, m.title, m.paper, m.sees(m.options()), m.cost] for m in METHODS.values()]
+    return ["method", "what", "paper", "group labels it sees", "cost"], rows
 
 
 def words(text: str) -> list[str]:

@@ -81,11 +81,14 @@ def _print_worst(record: dict[str, Any], what: str, part: str | None) -> None:
             if score is None:
                 continue
             low, high = score["worst_group_interval"]
-            epoch = record["selected_epoch"] if when == "selected" else len(record["history"])
+            epoch = {"selected": record["selected_epoch"], "own_rule": record.get("own_epoch")}.get(
+                when, len(record["history"])
+            )
+            name = record["own_rule"] if when == "own_rule" else when
             rows.append(
                 [
                     split,
-                    f"{when} ({epoch})",
+                    f"{name} ({epoch})",
                     percent(score["worst_group"]),
                     f"{percent(low)} to {percent(high)}",
                     score["worst_group_name"],
@@ -166,6 +169,7 @@ def print_bench(summary: dict[str, Any]) -> None:
             cell(row["selected"].get("average")),
             cell(row["last"].get("worst_group")),
             cell(row["last"].get("average")),
+            f"{row['cost']['examples']:.2f}" if "cost" in row else "-",
             f"{row['seconds']:.0f}",
             row["selection"],
             ",".join(map(str, row["seeds"])),
@@ -173,7 +177,10 @@ def print_bench(summary: dict[str, Any]) -> None:
         for row in summary["rows"]
     ]
     split = summary["rows"][0]["split"] if summary["rows"] else "test"
-    print(f"{split} split; mean ± standard deviation over seeds, in %")
+    print(
+        f"{split} split; mean ± standard deviation over seeds, in %; cost: examples passed through "
+        f"a model, relative to erm"
+    )
     print_table(
         [
             "method",
@@ -181,12 +188,39 @@ def print_bench(summary: dict[str, Any]) -> None:
             "average",
             "last epoch: worst",
             "average",
+            "cost",
             "seconds",
             "selection",
             "seeds",
         ],
         rows,
     )
+    compared = [row for row in summary["rows"] if "spare_minus_this" in row]
+    if compared:
+        print("\nspare minus each, in points, over the seeds that both have (95 % interval):")
+        print_table(
+            ["method", "worst group", "average", "last epoch: worst", "average", "seeds"],
+            [
+                [
+                    row["method"],
+                    *(
+                        _difference(row["spare_minus_this"][when][name])
+                        for when in ("selected", "last")
+                        for name in ("worst_group", "average")
+                    ),
+                    ",".join(map(str, row["spare_minus_this"]["seeds"])),
+                ]
+                for row in compared
+            ],
+        )
+
+
+def _difference(found: dict[str, Any]) -> str:
+    mean = f"{100 * found['mean']:+.1f}"
+    if found["interval"] is None:
+        return mean
+    low, high = found["interval"]
+    return f"{mean} ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
 #: Words for the parts of a run, as a person reads them beside a bar.

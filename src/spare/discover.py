@@ -17,15 +17,17 @@ from spare.datasets import locate
 from spare.discovery import describe, write_groups
 from spare.errors import check_seed
 from spare.folders import once
-from spare.groups.clusters import Groups, infer_groups
+from spare.groups.clusters import infer_groups
+from spare.groups.groups import Groups
 from spare.methods import method_named
-from spare.methods.spare import SpareOptions, assigned, class_powers, separated
+from spare.methods.spare import SeparationOptions, assigned, class_powers, separated
 from spare.presets import Plan, plan
 from spare.run import collected_warnings, limited_threads, load_task, versions
 from spare.sheets import write_sheets
 from spare.stages import Report, Stages
 from spare.task import Task
 from spare.train import softmax_if_logits
+from spare.weights import importance_weights
 
 RECORD = "discovery.json"
 
@@ -62,7 +64,7 @@ def _work(
     should_stop: Callable[[], bool],
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    options: SpareOptions = planned.options
+    options: Any = planned.options
     with collected_warnings(say) as notes:
         task = load_task(planned, seed, report)
         seen = task.as_seen_by("none")
@@ -74,14 +76,15 @@ def _work(
                 seed=seed,
                 settings=planned.settings,
                 folder=partial,
-                judge=lambda epoch, correct, inferred: {"score": 0.0},
+                judge=lambda epoch, correct, inferred: ({}, {}),
                 report=report,
                 should_stop=should_stop,
             )
             chosen = separated(seen, stages, options)
             groups, epoch = chosen.groups, chosen.epoch
             held_out = assigned(chosen, seen, stages, options)
-    write_groups(partial, task, groups, held_out, options.class_mass)
+    drawn = importance_weights(groups, task.train.labels, class_mass=options.class_mass)
+    write_groups(partial, task, groups, held_out, drawn)
     report("pictures", 0, 1)
     sheets = write_sheets(partial, task, groups, seed)
     report("pictures", 1, 1)
@@ -97,7 +100,7 @@ def _work(
 
 
 def _of_outputs(
-    task: Task, options: SpareOptions, seed: int
+    task: Task, options: SeparationOptions, seed: int
 ) -> tuple[Groups, dict[str, np.ndarray]]:
     """Given outputs are clustered as they are; logits become probabilities if that is asked for."""
     points = {

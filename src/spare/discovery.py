@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from spare.files import write_atomic
-from spare.groups.clusters import Groups
+from spare.groups.groups import Groups
 from spare.metrics import minority_recovery, true_minority
 from spare.task import Task
-from spare.weights import importance_weights
 
 
 def describe(task: Task, groups: Groups) -> dict[str, Any]:
@@ -42,15 +41,14 @@ def write_groups(
     task: Task,
     groups: Groups,
     held_out: Mapping[str, np.ndarray],
-    class_mass: str,
+    probabilities: np.ndarray,
 ) -> None:
     """groups.parquet: a row for each training example, with how likely it is drawn.
     held_out_groups.parquet: the same of val and test, which are never drawn."""
     import pyarrow as pa
 
     train = _columns(task, "train", groups.ids)
-    drawn = importance_weights(groups, task.train.labels, class_mass=class_mass)
-    train.insert(3, ("probability", pa.array(drawn)))
+    train.insert(3, ("probability", pa.array(probabilities)))
     _write(folder / "groups.parquet", pa.table(dict(train)))
     others = [
         pa.table(

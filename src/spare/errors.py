@@ -50,3 +50,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
     return InputError(f"unknown {kind} {str(name)!r}: {hint}")
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what an error says."""
+    said = str(getattr(error, "reason", None) or error).strip() or type(error).__name__
+    return said.splitlines()[0].rstrip(".")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from spare.files import read_tensors, write_tensors
 from spare.inputs import TensorInputs
-from spare.model import ModelChoice, build, builder
+from spare.models import ModelChoice, build, builder
 from spare.stages import Report
 from spare.task import Split, Task
 from spare.train import Settings, outputs

@@ -80,6 +80,29 @@ class SomeOf:
         return self.inputs.take(self.rows[indices], rng)
 
 
+class Joined:
+    """The examples of several inputs, numbered on from one to the next."""
+
+    def __init__(self, *parts: Inputs):
+        self.parts = parts
+        self.starts = np.cumsum([0, *map(len, parts)])
+        self.in_memory = all(part.in_memory for part in parts)
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def take(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        indices = np.asarray(indices)
+        owner = np.searchsorted(self.starts, indices, side="right") - 1
+        taken = [
+            self.parts[number].take(indices[owner == number] - self.starts[number], rng)
+            for number in np.unique(owner)
+        ]
+        # Taken one part after the other: back to the order that was asked for.
+        place = np.argsort(np.argsort(owner, kind="stable"))
+        return _pick(torch.cat(taken), torch.as_tensor(place))
+
+
 class DatasetInputs:
     """Any map-style dataset whose items are tensors, loaded in worker processes.
 

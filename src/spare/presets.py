@@ -20,7 +20,7 @@ from spare.datasets import Source
 from spare.errors import InputError, unknown
 from spare.folders import FORMAT
 from spare.methods import Method, method_named
-from spare.model import ModelChoice
+from spare.models import ModelChoice
 from spare.stages import Report
 from spare.task import Task
 from spare.train import Settings
@@ -96,7 +96,7 @@ def plan(source: Source, method: Method, overrides: Mapping[str, Any]) -> Plan:
     preset = read_preset(source.preset)
     layers = [
         (preset.get("settings", {}), f"presets/{source.preset}.toml"),
-        (preset.get("methods", {}).get(method.name, {}), f"presets/{source.preset}.toml"),
+        (_method_preset(preset, method, kinds), f"presets/{source.preset}.toml"),
         (overrides, "--set"),
     ]
     for layer, origin in layers:
@@ -114,6 +114,28 @@ def plan(source: Source, method: Method, overrides: Mapping[str, Any]) -> Plan:
         choices=_choices(source)[1] | values["choices"],
         options=method.options(**values["options"]),
     )
+
+
+def _method_preset(
+    preset: Mapping[str, Any], method: Method, kinds: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """A method's own part of a preset. A pair without a name of its own infers groups as the method
+    that the first half comes from does, and trains as that of the second half."""
+    parts: Mapping[str, dict[str, Any]] = preset.get("methods", {})
+    if method.name in parts or method.halves is None:
+        return parts.get(method.name, {})
+    inference, trainer = method.halves
+    inferring = _fields(inference.options)
+    training = {
+        **_fields(trainer.options),
+        **kinds["settings"],
+        **kinds["model"],
+        **kinds["choices"],
+    }
+    first, second = parts.get(inference.name, {}), parts.get(trainer.name, {})
+    return {key: value for key, value in first.items() if key in inferring} | {
+        key: value for key, value in second.items() if key in training
+    }
 
 
 def read_preset(name: str) -> dict[str, Any]:

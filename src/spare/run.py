@@ -23,18 +23,18 @@ import spare
 from spare.console import show
 from spare.datasets import locate
 from spare.discovery import describe, write_groups
-from spare.errors import InputError, SpareWarning, check_seed
+from spare.errors import DataError, InputError, SpareWarning, check_seed
 from spare.files import write_tensors
 from spare.folders import once
 from spare.frozen import frozen_features
-from spare.methods import Fitted, Method, method_named
+from spare.methods import METHODS, Fitted, Method, method_named
 from spare.metrics import gaps, group_scores, pattern_shares
-from spare.model import ModelChoice, builder
+from spare.models import ModelChoice, builder
 from spare.presets import Plan, plan
 from spare.selection import SMALLEST_INFERRED_GROUP, rule_named
 from spare.stages import Judge, Report, Stages
 from spare.task import Split, Task
-from spare.train import State, outputs
+from spare.train import Kept, State, Trained, outputs
 
 VERSIONED = ("torch", "torchvision", "numpy", "scikit-learn")
 
@@ -65,6 +65,11 @@ def run(
             return _work(planned, recipe, seed, partial, report, say, should_stop)
 
     return once(folder, planned.request(seed), "run.json", work, say)
+
+
+def run_name(method: str, seed: int) -> str:
+    """The run folder's name; someone's own method has a colon in its name."""
+    return f"{method.replace(':', '-')}-seed{seed}"
 
 
 def load_task(planned: Plan, seed: int, report: Report) -> Task:
@@ -101,12 +106,14 @@ def _work(
         )
     sees = recipe.sees(planned.options)
     _check_labels(task, recipe, sees, planned)
+    rules = _rules(task, recipe, planned)
+    kept: dict[str, Trained] = {}
     stages = Stages(
         seed=seed,
         settings=planned.settings,
         folder=partial,
-        judge=_judge(task, planned.settings.selection),
-        needs_inferred_groups=rule_named(planned.settings.selection).needs == "inferred groups",
+        judge=_judge(task, rules),
+        keep=lambda trained: kept.update({trained.name: trained}),
         report=report,
         should_stop=should_stop,
     )
@@ -114,25 +121,35 @@ def _work(
         fitted = recipe.fit(task.as_seen_by(sees), stages, planned.options)
     notes += more_notes
 
-    scores = _scores(task, fitted, planned)
-    _write_weights(partial, fitted)
+    trained = kept[fitted.trained.name]
+    states = {when: trained.kept[rule] for when, rule in rules.items() if rule in trained.kept}
+    states["last"] = Kept(len(trained.history), trained.last)
+    states.setdefault("selected", states["last"])
+    scores = _scores(task, fitted, states, planned)
+    _write_weights(partial, states)
     discovery = None
     if fitted.groups is not None:
         discovery = describe(task, fitted.groups)
-        write_groups(partial, task, fitted.groups, fitted.held_out, fitted.class_mass)
+        assert fitted.probabilities is not None
+        write_groups(partial, task, fitted.groups, fitted.held_out, fitted.probabilities)
     parts = stages.seconds
     # Work of an interrupted process counts too: a stage's clock is in its checkpoint.
     total = max(time.perf_counter() - started, sum(parts.values()))
     return {
         "selection": planned.settings.selection,
         "sees": sees,
-        "selected_epoch": fitted.trained.selected_epoch,
+        "selected_epoch": states["selected"].epoch,
+        **(
+            {"own_rule": rules["own_rule"], "own_epoch": states["own_rule"].epoch}
+            if "own_rule" in states
+            else {}
+        ),
         "scores": scores,
         # Without attribute columns a "group" in the scores is a class.
         "groups_known": any(split.attributes for split in task.splits().values()),
         "discovery": discovery,
         "notes": fitted.notes | ({"warnings": notes} if notes else {}),
-        "history": fitted.trained.history,
+        "history": trained.history,
         "seconds": {name: round(value, 3) for name, value in (parts | {"total": total}).items()},
         "examples_seen": stages.examples_seen,
         "peak_memory_mb": round(peak_memory_mb(), 1),
@@ -144,11 +161,23 @@ def _work(
 
 def _check_labels(task: Task, recipe: Method, sees: str, planned: Plan) -> None:
     rule = rule_named(planned.settings.selection)
+    if len(task.class_names) < 2:
+        raise DataError(
+            f"{task.name} has one class only ({task.class_names[0]}): there is nothing to tell it "
+            f"from."
+        )
     if sees == "train" and not task.train.attributes:
         raise InputError(
-            f"{recipe.name} needs group labels for training, and {task.name} has none."
+            f"{recipe.name} needs group labels of the training split, and {task.name} has none: "
+            f"name their columns with --attributes, or use a method that needs none "
+            f"({', '.join(label_free())})."
         )
     if task.val is None:
+        if sees == "val":
+            raise InputError(
+                f"{recipe.name} needs a validation split with group labels, and {task.name} has "
+                f"none."
+            )
         if rule.needs != "nothing":
             raise InputError(
                 f"selection rule {rule.name!r} needs a validation split, and {task.name} has none: "
@@ -161,8 +190,9 @@ def _check_labels(task: Task, recipe: Method, sees: str, planned: Plan) -> None:
         )
     if sees == "val" and not task.val.attributes:
         raise InputError(
-            f"{recipe.name} needs validation group labels with these options, and {task.name} has "
-            f"none."
+            f"{recipe.name} needs group labels of the validation split, and {task.name} has none: "
+            f"name their columns with --attributes, or use a method that needs none "
+            f"({', '.join(label_free())})."
         )
     if rule.needs == "inferred groups" and not recipe.infers_groups:
         raise InputError(
@@ -171,25 +201,47 @@ def _check_labels(task: Task, recipe: Method, sees: str, planned: Plan) -> None:
         )
 
 
-def _judge(task: Task, selection: str) -> Judge:
-    """Scores an epoch on validation by the named rule; the only place where val groups choose."""
-    rule = rule_named(selection)
+def label_free() -> list[str]:
+    return [m.name for m in METHODS.values() if m.sees(m.options()) == "none"]
+
+
+def _rules(task: Task, recipe: Method, planned: Plan) -> dict[str, str]:
+    """The rules by which an epoch is kept: the run's, and that of the method's paper."""
+    rules = {"selected": planned.settings.selection}
+    if recipe.own_rule and recipe.own_rule != planned.settings.selection and task.val is not None:
+        rules["own_rule"] = recipe.own_rule
+    return rules
+
+
+def _judge(task: Task, names: Mapping[str, str]) -> Judge:
+    """Scores an epoch on validation by the named rules; the only place where val groups choose."""
+    rules = {name: rule_named(name) for name in names.values()}
     true_groups = None
     if task.val is not None and task.val.attributes:
         true_groups = task.groups(task.val)
 
-    def judge(epoch: int, correct: np.ndarray, inferred: np.ndarray | None) -> dict[str, float]:
-        groups = inferred if rule.needs == "inferred groups" else true_groups
-        record = {"score": rule.score(epoch, correct, groups), "average": float(correct.mean())}
+    def judge(
+        epoch: int, correct: np.ndarray, inferred: np.ndarray | None
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        scores = {
+            name: rule.score(
+                epoch, correct, inferred if rule.needs == "inferred groups" else true_groups
+            )
+            for name, rule in rules.items()
+        }
+        record = {"score": scores[names["selected"]], "average": float(correct.mean())}
         if true_groups is not None:
-            scores = group_scores(correct, true_groups, task.group_names)
-            record["worst_group"] = scores["worst_group"]
-        return record
+            record["worst_group"] = group_scores(correct, true_groups, task.group_names)[
+                "worst_group"
+            ]
+        return scores, record
 
     return judge
 
 
-def _scores(task: Task, fitted: Fitted, planned: Plan) -> dict[str, Any]:
+def _scores(
+    task: Task, fitted: Fitted, states: Mapping[str, Kept], planned: Plan
+) -> dict[str, Any]:
     """scores[split][when][name] for val and test, the selected and the last epoch."""
     counts = None
     shares: dict[tuple[bool, ...], float] = {}
@@ -197,14 +249,13 @@ def _scores(task: Task, fitted: Fitted, planned: Plan) -> dict[str, Any]:
         counts = np.bincount(task.groups(task.train), minlength=len(task.group_names))
         if task.shortcuts:
             shares = pattern_shares(task.train.labels, _shortcuts(task, task.train))
-    trained = fitted.trained
     found: dict[str, Any] = {}
     for name, split in task.splits().items():
         if name == "train":
             continue
         found[name] = {}
-        for when, state in (("selected", trained.selected), ("last", trained.last)):
-            correct = _predictions(fitted, state, split, planned) == split.labels
+        for when, kept in states.items():
+            correct = _predictions(fitted, kept.state, split, planned) == split.labels
             if split.attributes:
                 groups, names = task.groups(split), task.group_names
             else:  # no true groups: classes are what can be told apart
@@ -234,9 +285,12 @@ def _predictions(fitted: Fitted, state: State, split: Split, planned: Plan) -> n
     return said.logits.argmax(1).numpy()
 
 
-def _write_weights(partial: Path, fitted: Fitted) -> None:
-    tensors = {f"selected/{name}": value for name, value in fitted.trained.selected.items()}
-    tensors |= {f"last/{name}": value for name, value in fitted.trained.last.items()}
+def _write_weights(partial: Path, states: Mapping[str, Kept]) -> None:
+    tensors = {
+        f"{when}/{name}": value
+        for when in ("selected", "last")
+        for name, value in states[when].state.items()
+    }
     write_tensors(partial / "weights.safetensors", tensors, {})
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from spare.files import write_atomic
-from spare.groups.clusters import Groups
+from spare.groups.groups import Groups
 from spare.inputs import Inputs
 from spare.task import Task
 

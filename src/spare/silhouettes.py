@@ -35,6 +35,8 @@ class Score(NamedTuple):
     mean: float
     #: Standard error of the mean; 0 where every point was used.
     error: float
+    #: The mean over the points of each cluster.
+    by_cluster: tuple[float, ...]
 
 
 def silhouette(points: Any, labels: Any, metric: str = "euclidean") -> float:
@@ -75,6 +77,27 @@ def silhouettes(
     anchors: int = ANCHORS,
 ) -> list[Score]:
     """Euclidean scores of several clusterings (codes 0..k-1) of the same points, in one pass."""
+    n = len(points)
+    if n <= (EXACT_LIMIT if exact_limit is None else exact_limit):
+        samples = [np.arange(n)] * len(labelings)
+        values = point_silhouettes(points, labelings)
+    else:
+        rng = np.random.default_rng([seed, n])
+        samples = [stratified(codes, anchors, rng) for codes in labelings]
+        values = [
+            point_silhouettes(points, [codes], sample)[0]
+            for codes, sample in zip(labelings, samples, strict=True)
+        ]
+    return [
+        _stratified_mean(own, codes[sample], np.bincount(codes))
+        for own, codes, sample in zip(values, labelings, samples, strict=True)
+    ]
+
+
+def point_silhouettes(
+    points: np.ndarray, labelings: Sequence[np.ndarray], rows: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """By clustering (codes 0..k-1), s of every point, or of these rows measured against all."""
     centred = _centred(points)
     n = len(centred)
     ks = [int(codes.max()) + 1 for codes in labelings]
@@ -82,23 +105,17 @@ def silhouettes(
     columns = np.concatenate([[0], np.cumsum(ks)])
     for first, codes in zip(columns, labelings, strict=False):
         members[torch.arange(n), torch.from_numpy(first + codes.astype(np.int64))] = 1
-
-    everyone = np.arange(n)
-    if n <= (EXACT_LIMIT if exact_limit is None else exact_limit):
-        samples = [everyone] * len(ks)
-        sums = [_distance_sums(centred, members)] * len(ks)
+    if rows is None:
+        rows = np.arange(n)
+        sums = _distance_sums(centred, members)
     else:
-        rng = np.random.default_rng([seed, n])
-        samples = [_stratified(codes, anchors, rng) for codes in labelings]
-        sums = [_distance_sums_of(sample, centred, members) for sample in samples]
-
-    scores = []
-    for i, (codes, k, sample) in enumerate(zip(labelings, ks, samples, strict=True)):
-        block = sums[i][:, columns[i] : columns[i] + k].numpy()
-        sizes = np.bincount(codes, minlength=k)
-        values = _coefficients(block, codes[sample], sizes)
-        scores.append(_stratified_mean(values, codes[sample], sizes))
-    return scores
+        sums = _distance_sums_of(rows, centred, members)
+    return [
+        _coefficients(
+            sums[:, first : first + k].numpy(), codes[rows], np.bincount(codes, minlength=k)
+        )
+        for first, k, codes in zip(columns, ks, labelings, strict=False)
+    ]
 
 
 def _centred(points: np.ndarray) -> Tensor:
@@ -159,7 +176,7 @@ def _distance_sums_of(sample: np.ndarray, points: Tensor, members: Tensor) -> Te
     return sums
 
 
-def _stratified(codes: np.ndarray, total: int, rng: np.random.Generator) -> np.ndarray:
+def stratified(codes: np.ndarray, total: int, rng: np.random.Generator) -> np.ndarray:
     """About `total` points, from each cluster in proportion but never fewer than a fair share."""
     k = int(codes.max()) + 1
     sizes = np.bincount(codes, minlength=k)
@@ -184,14 +201,15 @@ def _coefficients(sums: np.ndarray, own: np.ndarray, sizes: np.ndarray) -> np.nd
 
 def _stratified_mean(values: np.ndarray, own: np.ndarray, sizes: np.ndarray) -> Score:
     n = sizes.sum()
-    mean, variance = 0.0, 0.0
+    means, mean, variance = [], 0.0, 0.0
     for cluster, size in enumerate(sizes):
         drawn = values[own == cluster]
         share = size / n
-        mean += share * drawn.mean()
+        means.append(float(drawn.mean()))
+        mean += share * means[-1]
         if 1 < len(drawn) < size:
             variance += share**2 * drawn.var(ddof=1) / len(drawn) * (1 - len(drawn) / size)
-    return Score(float(mean), float(np.sqrt(variance)))
+    return Score(float(mean), float(np.sqrt(variance)), tuple(means))
 
 
 def _squared(points: np.ndarray, codes: np.ndarray, k: int) -> float:

@@ -2,8 +2,9 @@
 
 A recipe says `stages.train("early", ...)`, `stages.outputs(...)`; this adds what every recipe needs
 and none should repeat: fresh weights, a checkpoint per stage (so a killed run goes on where it
-was), selection, progress, and the clock. It holds no task, so a recipe cannot reach through it to
-group labels that it was not given.
+was), selection, progress, and the clock. It holds no task, and what validation groups said of an
+epoch goes to the runner alone: a recipe cannot reach through it to group labels that it was not
+given.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from spare.batches import Batches
 from spare.errors import InputError
-from spare.model import build
+from spare.models import Classifier, build
+from spare.selection import rule_named
 from spare.task import Split, Task
 from spare.train import (
     Objective,
@@ -35,8 +40,9 @@ from spare.train import (
 
 #: (what is being done, steps done, steps in all)
 Report = Callable[[str, int, int], None]
-#: (epoch, correct predictions on validation, inferred validation groups) -> what to remember
-Judge = Callable[[int, np.ndarray, np.ndarray | None], dict[str, float]]
+#: (epoch, correct predictions on validation, inferred validation groups) -> how good by each rule,
+#: and what else to remember
+Judge = Callable[[int, np.ndarray, np.ndarray | None], tuple[dict[str, float], dict[str, float]]]
 
 
 class Stages:
@@ -47,19 +53,18 @@ class Stages:
         settings: Settings,
         folder: Path | None,
         judge: Judge,
-        needs_inferred_groups: bool = False,
+        keep: Callable[[Trained], None] = lambda trained: None,
         report: Report = lambda what, done, total: None,
         should_stop: Callable[[], bool] = lambda: False,
     ):
         self.seed = seed
         self.settings = settings
-        #: True when the selection rule wants groups that the method inferred on held-out data.
-        self.needs_inferred_groups = needs_inferred_groups
         #: By stage: the part that it belongs to, seconds, examples seen.
         self._spent: dict[str, tuple[str, float, int]] = {}
         self._clocks = {"outputs": 0.0, "inference": 0.0}
         self._folder = folder
         self._judge = judge
+        self._keep = keep
         self._report = report
         self._should_stop = should_stop
 
@@ -74,22 +79,27 @@ class Stages:
         start: State | None = None,
         start_from: str | None = None,
         validate: bool = True,
+        select: str = "",
         inferred_groups: np.ndarray | None = None,
         as_part: str = "train",
         initial: int = 0,
+        outputs: int | None = None,
     ) -> Trained:
         """Train a fresh model (or one with the weights `start`) on the task's training split.
 
+        What comes back has the last weights and the losses only: the epoch that the run's rule
+        selects is the runner's business.
+
+        select      a rule that needs no group label, whose weights the recipe may have.
         start_from  name of an earlier, shorter stage of the same part to go on from.
         as_part     the clock that this counts for, and what its batches are drawn by: stages of
                     one part are one training.
         initial     number of the initial weights; the same number is the same weights whatever the
                     part, so a second training can start where the first did.
+        outputs     what the model predicts, where that is not the task's classes: so many values.
         """
         key = (self.seed, zlib.crc32(as_part.encode()), initial)
-        if task.build_model is None:
-            raise InputError(f"task {task.name!r} has no model: give it a build_model.")
-        model = build(task.build_model, (self.seed, initial))
+        model = self.fresh(task, initial, outputs)
         if start is not None:
             model.load_state_dict(start)
         trained = train(
@@ -99,7 +109,7 @@ class Stages:
             batches=batches,
             key=key,
             objective=objective,
-            validate=self._validation(task, inferred_groups) if validate else None,
+            validate=self._validation(task, inferred_groups, select) if validate else None,
             checkpoint=self._checkpoint(name),
             start_from=self._checkpoint(start_from) if start_from else None,
             on_step=lambda done, total: self._report(as_part, done, total),
@@ -108,7 +118,27 @@ class Stages:
         if start_from is not None:  # its time and examples are in this stage's, which went on
             self._spent.pop(start_from, None)
         self._spent[name] = (as_part, trained.seconds, trained.examples_seen)
-        return trained
+        trained = replace(trained, name=name)
+        if select:
+            return trained
+        self._keep(trained)
+        losses = [{key: record[key] for key in ("epoch", "loss")} for record in trained.history]
+        return replace(trained, kept={}, history=losses)
+
+    def fresh(self, task: Task, initial: int = 0, outputs: int | None = None) -> nn.Module:
+        """A model with the initial weights of this number."""
+        if task.build_model is None:
+            raise InputError(f"task {task.name!r} has no model: give it a build_model.")
+        make = task.build_model
+        if outputs is not None:
+            make = partial(_with_outputs, task.build_model, outputs)
+        return build(make, (self.seed, initial))
+
+    def adopt(self, trained: Trained, state: State) -> Trained:
+        """Weights that a recipe made from those of a stage by other means than training."""
+        adopted = replace(trained, last=state, kept={})
+        self._keep(adopted)
+        return adopted
 
     def outputs(self, trained: Trained, split: Split) -> Outputs:
         """The outputs of a trained stage's last epoch."""
@@ -132,12 +162,16 @@ class Stages:
             self._report(part, 1, 1)
             self._clocks[part] = self._clocks.get(part, 0.0) + time.perf_counter() - started
 
-    def _validation(self, task: Task, inferred_groups: np.ndarray | None) -> Validate | None:
+    def _validation(
+        self, task: Task, inferred_groups: np.ndarray | None, select: str
+    ) -> Validate | None:
         val = task.val
         if val is None:
             return None
 
-        def validate(model: torch.nn.Module, epoch: int) -> dict[str, float]:
+        def validate(
+            model: torch.nn.Module, epoch: int
+        ) -> tuple[dict[str, float], dict[str, float]]:
             said = outputs(
                 model,
                 val,
@@ -145,6 +179,8 @@ class Stages:
                 workers=self.settings.workers,
             )
             correct = said.logits.argmax(1).numpy() == val.labels
+            if select:
+                return {select: rule_named(select).score(epoch, correct, None)}, {}
             return self._judge(epoch, correct, inferred_groups)
 
         return validate
@@ -163,3 +199,11 @@ class Stages:
     @property
     def examples_seen(self) -> int:
         return sum(examples for _, _, examples in self._spent.values())
+
+
+def _with_outputs(build_model: Callable[[], nn.Module], outputs: int) -> nn.Module:
+    model = build_model()
+    if not isinstance(model, Classifier):
+        raise InputError("a model whose outputs are to be changed must be a spare Classifier.")
+    model.head = nn.Linear(model.head.in_features, outputs)
+    return model

@@ -56,7 +56,7 @@ class Task:
     test: Split | None
     class_names: tuple[str, ...]
     attribute_values: Mapping[str, tuple[str, ...]]
-    #: Makes a fresh model; a run puts here what the settings name (model.py).
+    #: Makes a fresh model; a run puts here what the settings name (models/).
     build_model: Callable[[], nn.Module] | None = None
     #: Attributes whose value number is the class's own where the shortcut holds (metrics.gaps).
     shortcuts: tuple[str, ...] = ()

@@ -23,14 +23,17 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from spare.batches import Batches
 from spare.errors import InputError, Interrupted, RunError, unknown
 from spare.files import read_tensors, write_tensors
-from spare.model import Classifier, torch_seed
+from spare.models import Classifier, torch_seed
 from spare.task import Split
 
 Key = tuple[int, ...]
 State = dict[str, Tensor]
-#: Given the model after an epoch and the epoch's number, what to remember of it; a "score" in it
-#: decides whether this epoch is the selected one.
-Validate = Callable[[nn.Module, int], dict[str, float]]
+#: Given the model after an epoch and the epoch's number: how good it is by each selection rule, and
+#: what else to remember of it.
+Validate = Callable[[nn.Module, int], tuple[dict[str, float], dict[str, float]]]
+#: (model, inputs, labels, rows in the training split) -> loss. One that remembers something (Group
+#: DRO's weights, a second network) is an nn.Module: its parameters are trained along, and its state
+#: is in the checkpoint. Its `passes` says how many networks an example goes through, where not one.
 Objective = Callable[[nn.Module, Tensor, Tensor, np.ndarray], Tensor]
 
 #: What can be clustered, by the name that people use for it.
@@ -46,6 +49,8 @@ class Settings:
 
     epochs: int = 20
     batch_size: int = 32
+    #: Batches whose gradients are averaged into one step.
+    accumulate: int = 1
     lr: float = 1e-3
     weight_decay: float = 1e-3
     momentum: float = 0.9
@@ -66,7 +71,12 @@ class Settings:
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise unknown("schedule", self.schedule, SCHEDULES)
-        for name, lowest in (("epochs", 1), ("batch_size", 1), ("eval_batch_size", 1)):
+        for name, lowest in (
+            ("epochs", 1),
+            ("batch_size", 1),
+            ("accumulate", 1),
+            ("eval_batch_size", 1),
+        ):
             if getattr(self, name) < lowest:
                 raise InputError(f"{name} is at least {lowest}, not {getattr(self, name)}.")
         if not (self.lr > 0 and math.isfinite(self.lr)):
@@ -75,17 +85,26 @@ class Settings:
             raise InputError(f"ema is from 0 to below 1, not {self.ema}.")
 
 
-@dataclass
+@dataclass(frozen=True)
+class Kept:
+    """The weights of the epoch that a selection rule likes best."""
+
+    epoch: int
+    state: State
+
+
+@dataclass(frozen=True)
 class Trained:
-    """A model that was trained: its selected and its last weights, and how it went."""
+    """A model that was trained: its last weights, those that each rule kept, and how it went."""
 
     model: nn.Module
     last: State
-    selected: State
-    selected_epoch: int
+    kept: dict[str, Kept]
     history: list[dict[str, Any]]
     seconds: float
     examples_seen: int
+    #: The stage that it came from (stages.py).
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,7 +134,8 @@ class _Progress:
     loss_count: int = 0
     examples_seen: int = 0
     seconds: float = 0.0
-    best_epoch: int = 0
+    #: By selection rule: the best score so far and its epoch.
+    best: dict[str, tuple[float, int]] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -140,7 +160,7 @@ def train(
     """Train `model` in place for `settings.epochs` epochs.
 
     key         seeds everything random here.
-    validate    called after each epoch; without it the last epoch is the selected one.
+    validate    called after each epoch; the weights that each of its rules likes best are kept.
     checkpoint  a file to go on from if it is there, and to keep up to date.
     start_from  a finished checkpoint of fewer epochs to go on from when `checkpoint` is not there.
     on_step     told (steps done, steps in all); should_stop is asked after every step.
@@ -166,8 +186,9 @@ def _train(
     on_step: Callable[[int, int], None] | None,
     should_stop: Callable[[], bool],
 ) -> Trained:
+    memory = objective if isinstance(objective, nn.Module) else None
     optimizer = torch.optim.SGD(
-        model.parameters(),
+        [*model.parameters(), *([] if memory is None else memory.parameters())],
         lr=settings.lr,
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
@@ -178,10 +199,10 @@ def _train(
     if settings.ema:
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(settings.ema))
     progress = _Progress()
-    best: State = {}
+    best: dict[str, State] = {}
     source = next((f for f in (checkpoint, start_from) if f is not None and f.exists()), None)
     if source is not None:
-        progress, best = _load(source, model, optimizer, average)
+        progress, best = _load(source, model, optimizer, average, memory)
 
     labels = torch.as_tensor(split.labels, dtype=torch.long)
     started = time.perf_counter()
@@ -193,7 +214,7 @@ def _train(
         nonlocal saved
         progress.seconds = before + time.perf_counter() - started
         if checkpoint is not None:
-            _save(checkpoint, progress, model, optimizer, average, best)
+            _save(checkpoint, progress, model, optimizer, average, memory, best)
         saved = time.perf_counter()
 
     while progress.epoch < settings.epochs:
@@ -211,18 +232,22 @@ def _train(
                     f"{progress.step + 1} (learning rate {learning_rate(settings, place):g}): "
                     f"lower lr; the last good checkpoint is kept."
                 )
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            if average is not None:
-                average.update_parameters(model)
+            (loss / settings.accumulate).backward()
             progress.step += 1
+            whole = progress.step % settings.accumulate == 0 or progress.step == len(plan)
+            if whole:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+                if average is not None:
+                    average.update_parameters(model)
             progress.loss_sum += value * len(index)
             progress.loss_count += len(index)
-            progress.examples_seen += len(index)
+            progress.examples_seen += len(index) * getattr(objective, "passes", 1)
             if on_step is not None:
                 done = progress.epoch * len(plan) + progress.step
                 on_step(done, settings.epochs * len(plan))
+            if not whole:  # half a step is in no checkpoint
+                continue
             if should_stop():
                 save()
                 raise Interrupted(
@@ -237,11 +262,13 @@ def _train(
             "loss": progress.loss_sum / max(progress.loss_count, 1),
         }
         if validate is not None:
-            record |= validate(evaluated, progress.epoch)
-            earlier = [r["score"] for r in progress.history]
-            if not earlier or record["score"] > max(earlier):
-                progress.best_epoch = progress.epoch
-                best = snapshot(evaluated)
+            scores, more = validate(evaluated, progress.epoch)
+            record |= more
+            now = snapshot(evaluated)
+            for rule, score in scores.items():
+                if rule not in progress.best or score > progress.best[rule][0]:
+                    progress.best[rule] = (score, progress.epoch)
+                    best[rule] = now
         progress.history.append(record)
         progress.step, progress.loss_sum, progress.loss_count = 0, 0.0, 0
         save()
@@ -250,8 +277,7 @@ def _train(
     return Trained(
         model=evaluated,
         last=last,
-        selected=best or last,
-        selected_epoch=progress.best_epoch or progress.epoch,
+        kept={rule: Kept(progress.best[rule][1], state) for rule, state in best.items()},
         history=progress.history,
         seconds=progress.seconds,
         examples_seen=progress.examples_seen,
@@ -356,10 +382,14 @@ def _save(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     average: AveragedModel | None,
-    best: State,
+    memory: nn.Module | None,
+    best: dict[str, State],
 ) -> None:
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
-    tensors |= {f"best/{name}": value for name, value in best.items()}
+    for rule, state in best.items():
+        tensors |= {f"best/{rule}/{name}": value for name, value in state.items()}
+    if memory is not None:
+        tensors |= {f"objective/{name}": value for name, value in memory.state_dict().items()}
     for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
         momentum = optimizer.state[parameter].get("momentum_buffer")
         if momentum is not None:
@@ -375,7 +405,8 @@ def _load(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     average: AveragedModel | None,
-) -> tuple[_Progress, State]:
+    memory: nn.Module | None,
+) -> tuple[_Progress, dict[str, State]]:
     tensors, about = read_tensors(path)
 
     def part(prefix: str) -> State:
@@ -385,6 +416,8 @@ def _load(
     model.load_state_dict(part("model"))
     if average is not None:
         average.load_state_dict(part("average"))
+    if memory is not None:
+        memory.load_state_dict(part("objective"))
     momenta = part("momentum")
     for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
         if str(i) in momenta:
@@ -392,4 +425,5 @@ def _load(
             buffer = torch.empty_like(parameter, requires_grad=False).copy_(momenta[str(i)])
             optimizer.state[parameter]["momentum_buffer"] = buffer
     torch.set_rng_state(tensors["torch_rng"])
-    return _Progress(**json.loads(about["progress"])), part("best")
+    progress = _Progress(**json.loads(about["progress"]))
+    return progress, {rule: part(f"best/{rule}") for rule in progress.best}

@@ -10,7 +10,7 @@ from PIL import Image
 
 from spare.datasets import cmnist, mnist
 from spare.errors import InputError
-from spare.model import lenet5
+from spare.models.small import lenet5
 
 
 @pytest.fixture

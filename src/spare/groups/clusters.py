@@ -11,13 +11,12 @@ the Lens of Simplicity Bias, AISTATS 2024. For every class c:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from spare.errors import InputError, SpareWarning, check_seed
+from spare.groups.groups import ClassEvidence, Groups, checked_outputs
 from spare.silhouettes import silhouettes
 from spare.weights import Power, class_labels, power_of, shares
 
@@ -26,69 +25,6 @@ CLEAR_SILHOUETTE = 0.9
 LOW_POWER, HIGH_POWER = 1.0, 2.0
 #: A cluster that gets more than this share of its class's draws is worth a warning.
 LARGE_SHARE = 0.95
-
-
-@dataclass(frozen=True)
-class ClassEvidence:
-    """What was seen in one class. Clusters are listed from the largest to the smallest."""
-
-    k: int
-    silhouette: float | None
-    scores: dict[int, float]
-    sizes: list[int]
-    power: float
-    #: Group ids of the clusters, in the order of `sizes`.
-    ids: list[int]
-    #: Share of the class's draws that each cluster gets with this power.
-    shares: list[float]
-    #: Standard error of each score; zeros where the silhouette is exact.
-    errors: dict[int, float] = field(default_factory=dict)
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Groups:
-    """One group id per example, in input order, and the evidence per class label."""
-
-    ids: np.ndarray
-    evidence: dict[Any, ClassEvidence]
-    labels: np.ndarray
-    #: Mean output of every group, by id: where held-out examples are assigned.
-    centres: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def powers(self) -> dict[Any, float]:
-        return {label: seen.power for label, seen in self.evidence.items()}
-
-    def names(self, class_names: Sequence[str] | None = None) -> list[str]:
-        """What each group is called, by id: its class, and its place from the largest down."""
-        found = [""] * len(self.centres)
-        for label, seen in self.evidence.items():
-            called = label if class_names is None else class_names[label]
-            for place, group in enumerate(seen.ids, start=1):
-                found[group] = f"{called} cluster {place}"
-        return found
-
-    def in_majority(self, ids: np.ndarray | None = None) -> np.ndarray:
-        """True for the examples (of these ids, or its own) in the largest cluster of a class."""
-        largest = [seen.ids[0] for seen in self.evidence.values()]
-        return np.isin(self.ids if ids is None else ids, largest)
-
-    def assign(self, outputs: Any, labels: Any) -> np.ndarray:
-        """Group ids of other examples: the nearest centre within the example's own class."""
-        points = checked_outputs(outputs)
-        wanted = class_labels(labels, len(points))
-        ids = np.empty(len(points), dtype=np.int64)
-        for label in np.unique(wanted).tolist():
-            if label not in self.evidence:
-                raise InputError(f"class {label!r} was not among the classes that were clustered.")
-            rows = np.flatnonzero(wanted == label)
-            own = np.array(self.evidence[label].ids)
-            distances = ((points[rows, None] - self.centres[own]) ** 2).sum(2)
-            ids[rows] = own[distances.argmin(1)]
-        return ids
 
 
 def infer_groups(
@@ -174,28 +110,6 @@ def infer_groups(
                 stacklevel=2,
             )
     return Groups(ids=ids, evidence=evidence, labels=wanted, centres=np.stack(centres))
-
-
-def checked_outputs(outputs: Any) -> np.ndarray:
-    """(n, d) float64, refused with the first offending rows when a value is not finite."""
-    if hasattr(outputs, "detach"):
-        outputs = outputs.detach().cpu().numpy()
-    points = np.asarray(outputs)
-    if points.ndim == 1:
-        points = points[:, None]
-    if points.ndim != 2 or points.size == 0:
-        raise InputError(f"outputs must have shape (examples, values); got {points.shape}.")
-    if points.dtype.kind not in "fiub":
-        raise InputError(f"outputs must be numbers; got {points.dtype}.")
-    points = points.astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(points).all(1))
-    if len(bad):
-        listed = ", ".join(map(str, bad[:5].tolist())) + (", ..." if len(bad) > 5 else "")
-        raise InputError(
-            f"{len(bad)} of {len(points)} output rows are NaN or infinite (rows {listed}): "
-            f"check the model's training before clustering."
-        )
-    return points
 
 
 def _cluster_class(

@@ -1,23 +1,62 @@
 """Methods by name: each is a short recipe on the shared training loop.
 
-Adding one: a file with a `METHOD`, and its name in the list below; the common tests find it.
+Adding one: a file with a `METHOD`, and its name in the list below; the common tests find it. A file
+may also have an `INFERENCE` and a `TRAINER`, which then go with every other: "eiil+spare".
 """
 
 from __future__ import annotations
 
-from spare.errors import unknown
-from spare.methods import cb, erm, gb, jtt, spare
-from spare.methods.method import Fitted, Method
+from dataclasses import replace
 
-METHODS: dict[str, Method] = {
-    module.METHOD.name: module.METHOD for module in (erm, cb, gb, jtt, spare)
+from spare.errors import InputError, unknown
+from spare.imported import imported
+from spare.methods import (
+    cb,
+    cnc,
+    dfr,
+    dfr_val,
+    eiil,
+    erm,
+    gb,
+    gdro,
+    george,
+    jtt,
+    lff,
+    pgi,
+    spare,
+    ssa,
+)
+from spare.methods.method import Fitted, Inference, Method, Trainer, combined
+
+_FILES = (erm, cb, pgi, eiil, lff, jtt, cnc, george, spare, ssa, dfr_val, gb, gdro, dfr)
+METHODS: dict[str, Method] = {file.METHOD.name: file.METHOD for file in _FILES}
+INFERENCES: dict[str, Inference] = {
+    file.INFERENCE.name: file.INFERENCE for file in _FILES if hasattr(file, "INFERENCE")
+}
+TRAINERS: dict[str, Trainer] = {
+    file.TRAINER.name: file.TRAINER for file in _FILES if hasattr(file, "TRAINER")
 }
 
 
 def method_named(name: str) -> Method:
-    if name not in METHODS:
-        raise unknown("method", name, METHODS)
-    return METHODS[name]
+    """A method; INFERENCE+TRAINER; or, as `package.module:METHOD`, someone's own."""
+    if ":" in name:
+        found = imported("method", name, lambda value: isinstance(value, Method))
+        return replace(found, name=name)
+    if "+" not in name:
+        if name not in METHODS:
+            raise unknown("method", name, METHODS)
+        return METHODS[name]
+    first, _, second = name.partition("+")
+    if first not in INFERENCES:
+        raise unknown("inference (the part before '+')", first, INFERENCES)
+    if second not in TRAINERS:
+        raise unknown("trainer (the part after '+')", second, TRAINERS)
+    halves = (INFERENCES[first], TRAINERS[second])
+    for method in METHODS.values():
+        if method.halves == halves:
+            raise InputError(f"{name} is what {method.name} is: name it {method.name}.")
+    return combined(*halves)
 
 
-__all__ = ["METHODS", "Fitted", "Method", "method_named"]
+__all__ = ["INFERENCES", "METHODS", "TRAINERS", "Fitted", "Method", "method_named"]

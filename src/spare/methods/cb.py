@@ -21,4 +21,5 @@ METHOD = Method(
     paper="Japkowicz and Stephen 2002",
     sees=sees("none"),
     fit=fit,
+    own_rule="val_average",  # the reading without group labels
 )

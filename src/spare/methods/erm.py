@@ -19,4 +19,5 @@ METHOD = Method(
     paper="Vapnik 1991",
     sees=sees("none"),
     fit=fit,
+    own_rule="val_average",  # the reading without group labels
 )

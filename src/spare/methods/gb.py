@@ -1,24 +1,61 @@
-"""GB: group balancing. Examples drawn with replacement, each true group with the same mass."""
+"""GB: group balancing. Examples drawn with replacement, each true group with the same mass.
+
+Idrissi et al.: Simple data balancing achieves competitive worst-group-accuracy, CLeaR 2022.
+
+As halves: the true groups (`truth`), and balancing (`gb`), which gives every group the same mass.
+"""
 
 from __future__ import annotations
 
+import warnings
+
+import numpy as np
+
 from spare.batches import weighted
-from spare.methods.method import Fitted, Method, NoOptions, sees
+from spare.errors import SpareWarning
+from spare.groups.groups import groups_from_parts
+from spare.methods.method import Inference, Inferred, NoOptions, Trainer, combined, sees
 from spare.stages import Stages
 from spare.task import Task
+from spare.train import Trained
 from spare.weights import GroupDraw
 
 
-def fit(task: Task, stages: Stages, options: NoOptions) -> Fitted:
-    draw = GroupDraw(task.groups(task.train))
+def infer(task: Task, stages: Stages, options: NoOptions) -> Inferred:
+    labels = np.asarray(task.train.labels)
+    true = task.groups(task.train)
+    if task.val is not None and task.val.attributes:
+        for group in np.setdiff1d(task.groups(task.val), true):
+            warnings.warn(
+                f"group {task.group_names[group]} is in validation and has no training example: "
+                f"nothing can be balanced for it.",
+                SpareWarning,
+                stacklevel=2,
+            )
+    parts = np.zeros(len(labels), dtype=np.int64)
+    for label in np.unique(labels):  # the largest group of a class first
+        _, codes, sizes = np.unique(true[labels == label], return_inverse=True, return_counts=True)
+        parts[labels == label] = np.argsort(np.argsort(-sizes, kind="stable"))[codes]
+    return Inferred(groups_from_parts(parts, labels))
+
+
+def train(
+    task: Task, stages: Stages, found: Inferred, options: NoOptions
+) -> tuple[Trained, np.ndarray]:
+    draw = GroupDraw(found.groups.ids)
     batches = weighted(draw, len(task.train), stages.settings.batch_size)
-    return Fitted(stages.train("train", task, batches))
+    trained = stages.train(
+        "train", task, batches, initial=found.initial, inferred_groups=found.held_out.get("val")
+    )
+    return trained, (draw.mass / draw.sizes)[draw.codes]
 
 
-METHOD = Method(
+INFERENCE = Inference("truth", sees("train"), infer)
+TRAINER = Trainer("gb", train)
+METHOD = combined(
+    INFERENCE,
+    TRAINER,
     name="gb",
     title="group balancing: the reference that knows the true groups",
     paper="Idrissi et al. 2022",
-    sees=sees("train"),
-    fit=fit,
 )

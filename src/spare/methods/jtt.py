@@ -5,58 +5,73 @@ Liu et al.: Just Train Twice: Improving Group Robustness without Training Group 
 
     train plainly for T epochs; E = the training examples that this model gets wrong
     train a fresh model plainly on every example once and those of E `upweight` times more
+
+As halves: mistakes (`jtt`), and repeating the minorities of any inference (`jtt`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from spare.batches import repeated, shuffled
+from spare.batches import repeated
 from spare.errors import InputError
+from spare.groups.groups import groups_from_parts
 from spare.groups.mistakes import mistakes
-from spare.methods.method import Fitted, Method, sees
+from spare.methods.method import Inference, Inferred, Trainer, combined, sees
+from spare.methods.reference import ReferenceOptions, train_reference
 from spare.stages import Stages
 from spare.task import Task
+from spare.train import Trained
 
 
 @dataclass(frozen=True)
-class JttOptions:
-    #: T: epochs of the first, plain training.
-    reference_epochs: int = 1
-    #: How many more times than the others a mistaken example is seen in an epoch.
+class UpweightOptions:
+    #: How many more times than the others an example of a minority is seen in an epoch.
     upweight: int = 50
 
     def __post_init__(self) -> None:
-        if self.reference_epochs < 1 or self.upweight < 0:
-            raise InputError(
-                f"reference_epochs is at least 1 and upweight at least 0, not "
-                f"{self.reference_epochs} and {self.upweight}."
-            )
+        if self.upweight < 0:
+            raise InputError(f"upweight is at least 0, not {self.upweight}.")
 
 
-def fit(task: Task, stages: Stages, options: JttOptions) -> Fitted:
-    settings = stages.settings
-    reference = stages.train(
-        "reference",
+def infer(task: Task, stages: Stages, options: ReferenceOptions) -> Inferred:
+    reference = train_reference(task, stages, options)
+    wrong = {
+        name: mistakes(stages.outputs(reference, split).logits, split.labels)
+        for name, split in task.splits().items()
+    }
+    groups = groups_from_parts(wrong["train"], task.train.labels, called=("right", "mistaken"))
+    held_out = {
+        name: np.asarray(task.splits()[name].labels) * 2 + wrong[name]
+        for name in wrong
+        if name != "train"
+    }
+    return Inferred(groups, held_out, {"mistakes": int(wrong["train"].sum())}, early=reference.last)
+
+
+def train(
+    task: Task, stages: Stages, found: Inferred, options: UpweightOptions
+) -> tuple[Trained, np.ndarray]:
+    copies = np.where(found.groups.in_majority(), 1, 1 + options.upweight)
+    trained = stages.train(
+        "train",
         task,
-        shuffled(len(task.train), settings.batch_size),
-        settings=replace(settings, epochs=options.reference_epochs, schedule="constant", ema=0.0),
-        validate=False,
-        as_part="early",
+        repeated(copies, stages.settings.batch_size),
+        initial=found.initial,
+        inferred_groups=found.held_out.get("val"),
     )
-    wrong = mistakes(stages.outputs(reference, task.train).logits, task.train.labels)
-    copies = np.where(wrong, 1 + options.upweight, 1)
-    trained = stages.train("train", task, repeated(copies, settings.batch_size))
-    return Fitted(trained, notes={"mistakes": int(wrong.sum())})
+    return trained, copies / copies.sum()
 
 
-METHOD = Method(
+INFERENCE = Inference("jtt", sees("none"), infer, ReferenceOptions)
+TRAINER = Trainer("jtt", train, UpweightOptions)
+METHOD = combined(
+    INFERENCE,
+    TRAINER,
     name="jtt",
     title="just train twice: examples that an early model gets wrong, many times more",
     paper="Liu et al. 2021",
-    sees=sees("none"),
-    fit=fit,
-    options=JttOptions,
+    cost="1x + T/epochs + upweight x share of mistakes",
 )

@@ -1,7 +1,12 @@
-"""What a method is: a name, what it may see, its options, and a recipe."""
+"""What a method is: a name, what it may see, its options, and a recipe.
+
+Most recipes have two halves: an inference that names groups, and a trainer that uses them. Any
+inference goes with any trainer (`combined`); the published methods are such pairs with a name.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,9 +16,9 @@ import numpy as np
 from spare.task import Task
 
 if TYPE_CHECKING:
-    from spare.groups.clusters import Groups
+    from spare.groups.groups import Groups
     from spare.stages import Stages
-    from spare.train import Trained
+    from spare.train import State, Trained
 
 
 @dataclass(frozen=True)
@@ -21,18 +26,56 @@ class NoOptions:
     """For methods that have nothing to choose."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Inferred:
+    """What an inference hands to a trainer."""
+
+    groups: Groups
+    #: Inferred groups of held-out splits, by the split's name.
+    held_out: dict[str, np.ndarray] = field(default_factory=dict)
+    #: What else is worth keeping in run.json (such as when the groups were separated).
+    notes: dict[str, Any] = field(default_factory=dict)
+    #: What a worst case is taken over, where that is not the groups: one number an example.
+    environments: np.ndarray | None = None
+    #: Number of the initial weights that the second training starts from.
+    initial: int = 0
+    #: The early model's weights, for trainers that go on from them.
+    early: State | None = None
+
+    @property
+    def worst_case_over(self) -> np.ndarray:
+        return self.groups.ids if self.environments is None else self.environments
+
+
+@dataclass(frozen=True)
 class Fitted:
     """What a recipe hands back: the trained model and, where it inferred groups, those."""
 
     trained: Trained
     groups: Groups | None = None
-    #: Inferred groups of held-out splits, by the split's name.
     held_out: dict[str, np.ndarray] = field(default_factory=dict)
-    #: What else is worth keeping in run.json (such as when the groups were separated).
     notes: dict[str, Any] = field(default_factory=dict)
-    #: How the groups' examples were drawn: see weights.py.
-    class_mass: str = "equal"
+    #: How likely each training example was drawn; None where all are equal.
+    probabilities: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Names groups: the first half of a recipe. `--methods NAME+TRAINER` uses it."""
+
+    name: str
+    sees: Callable[[Any], str]
+    infer: Callable[[Task, Stages, Any], Inferred]
+    options: type = NoOptions
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Trains with groups: the second half. Says too how likely each example was drawn."""
+
+    name: str
+    train: Callable[[Task, Stages, Inferred, Any], tuple[Trained, np.ndarray]]
+    options: type = NoOptions
 
 
 @dataclass(frozen=True)
@@ -46,7 +89,52 @@ class Method:
     options: type = NoOptions
     #: True when it names groups by itself, as selection by inferred groups needs.
     infers_groups: bool = False
+    #: The selection rule of its paper, where that is not the best worst group on validation.
+    own_rule: str = ""
+    #: Training examples that it passes through a model, relative to plain training, in words.
+    cost: str = "1x"
+    #: Its halves, where it has them.
+    halves: tuple[Inference, Trainer] | None = None
 
 
 def sees(what: str) -> Callable[[Any], str]:
     return lambda options: what
+
+
+def combined(
+    inference: Inference, trainer: Trainer, *, name: str = "", title: str = "", **more: Any
+) -> Method:
+    """The method that names groups with one half and trains with the other."""
+
+    def fit(task: Task, stages: Stages, options: Any) -> Fitted:
+        found = inference.infer(task, stages, options)
+        trained, probabilities = trainer.train(task, stages, found, options)
+        return Fitted(trained, found.groups, found.held_out, found.notes, probabilities)
+
+    return Method(
+        name=name or f"{inference.name}+{trainer.name}",
+        title=title or f"groups as {inference.name} names them, training as in {trainer.name}",
+        sees=inference.sees,
+        fit=fit,
+        options=joined(inference.options, trainer.options),
+        infers_groups=True,
+        halves=(inference, trainer),
+        **{"paper": "-"} | more,
+    )
+
+
+def joined(*parts: type) -> type:
+    """One options class with the fields, and the checks, of several."""
+
+    def check(self: Any) -> None:
+        for part in parts:
+            getattr(part, "__post_init__", lambda _: None)(self)
+
+    if NoOptions in parts:
+        parts = tuple(part for part in parts if part is not NoOptions)
+    if len(parts) <= 1:
+        return parts[0] if parts else NoOptions
+    name = "".join(part.__name__.removesuffix("Options") for part in parts) + "Options"
+    return dataclasses.make_dataclass(
+        name, [], bases=parts[::-1], frozen=True, namespace={"__post_init__": check}
+    )

@@ -21,8 +21,9 @@ from torch import Tensor
 
 from spare.batches import shuffled, weighted
 from spare.errors import InputError, unknown
-from spare.groups.clusters import CLEAR_SILHOUETTE, Groups, infer_groups
-from spare.methods.method import Fitted, Method
+from spare.groups.clusters import CLEAR_SILHOUETTE, infer_groups
+from spare.groups.groups import Groups
+from spare.methods.method import Inference, Inferred, Trainer, combined
 from spare.stages import Stages
 from spare.task import Split, Task
 from spare.train import Outputs, Settings, Trained
@@ -33,7 +34,7 @@ LEAST_STEPS = 25
 
 
 @dataclass(frozen=True)
-class SpareOptions:
+class SeparationOptions:
     #: T_init: an epoch, or "val" (by validation groups) or "auto" (no group label) to choose one.
     separate_at: int | str = "auto"
     #: Epochs among which "val" and "auto" choose. Where an epoch is shorter than 25 steps, so many
@@ -47,12 +48,8 @@ class SpareOptions:
     #: A fixed number of clusters a class; 0 to search 2..k_max by silhouette.
     k: int = 0
     k_max: int = 5
-    #: Mass of a class: equal (the paper's) or natural, the share of the examples that it has.
-    class_mass: str = "equal"
     #: Sampling power: empty for the silhouette rule, one number for all classes, or one a class.
     power: tuple[float, ...] = ()
-    #: Go on from the early weights instead of starting afresh.
-    warm_start: bool = False
     #: Learning rate and weight decay of the early epochs; 0 and -1 for those of the settings.
     early_lr: float = 0.0
     early_weight_decay: float = -1.0
@@ -66,15 +63,11 @@ class SpareOptions:
     def __post_init__(self) -> None:
         if isinstance(self.separate_at, str) and self.separate_at not in ("val", "auto"):
             raise InputError(f"separate_at is an epoch, 'val' or 'auto', not {self.separate_at!r}.")
-        if self.class_mass not in CLASS_MASSES:
-            raise unknown("class_mass", self.class_mass, CLASS_MASSES)
         if self.cross_fit and (self.separate_at != "auto" or self.output == "features"):
             raise InputError(
                 "cross_fit averages softmax outputs or logits and chooses when to separate by "
                 "itself: use it with output=softmax or logits and separate_at=auto."
             )
-        if self.cross_fit and self.warm_start:
-            raise InputError("cross_fit trains many models: there is none to start warm from.")
         if not self.candidates or min(self.epochs_tried(LEAST_STEPS)) < 1:
             raise InputError("the groups can be separated after epoch 1 at the earliest.")
 
@@ -86,24 +79,47 @@ class SpareOptions:
         return sorted({longer * epoch for epoch in self.candidates})
 
 
-def fit(task: Task, stages: Stages, options: SpareOptions) -> Fitted:
+@dataclass(frozen=True)
+class SamplingOptions:
+    #: Mass of a class: equal (the paper's) or natural, the share of the examples that it has.
+    class_mass: str = "equal"
+    #: Go on from the early weights instead of starting afresh.
+    warm_start: bool = False
+
+    def __post_init__(self) -> None:
+        if self.class_mass not in CLASS_MASSES:
+            raise unknown("class_mass", self.class_mass, CLASS_MASSES)
+
+
+def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
     chosen = separated(task, stages, options)
-    groups = chosen.groups
+    return Inferred(
+        chosen.groups,
+        assigned(chosen, task, stages, options),
+        {"separated_at": chosen.epoch, "initial": chosen.initial, "early_lr": chosen.lr},
+        # The groups are those of a model that started here, so the second training starts here too.
+        initial=chosen.initial,
+        early=chosen.models[0].last if len(chosen.models) == 1 else None,
+    )
+
+
+def train(
+    task: Task, stages: Stages, found: Inferred, options: SamplingOptions
+) -> tuple[Trained, np.ndarray]:
+    if options.warm_start and found.early is None:
+        raise InputError("warm_start needs one early model to go on from, and there is none.")
     with stages.timed("inference"):
-        draw = GroupDraw(groups, class_mass=options.class_mass)
+        draw = GroupDraw(found.groups, class_mass=options.class_mass)
         batches = weighted(draw, len(task.train), stages.settings.batch_size)
-    held_out = assigned(chosen, task, stages, options)
     trained = stages.train(
         "train",
         task,
         batches,
-        # The groups are those of a model that started here, so the second training starts here too.
-        initial=chosen.initial,
-        start=chosen.models[0].last if options.warm_start else None,
-        inferred_groups=held_out.get("val"),
+        initial=found.initial,
+        start=found.early if options.warm_start else None,
+        inferred_groups=found.held_out.get("val"),
     )
-    notes = {"separated_at": chosen.epoch, "initial": chosen.initial, "early_lr": chosen.lr}
-    return Fitted(trained, groups, held_out, notes, options.class_mass)
+    return trained, (draw.mass / draw.sizes)[draw.codes]
 
 
 @dataclass(frozen=True)
@@ -116,18 +132,18 @@ class Separation:
     models: tuple[Trained, ...]
     groups: Groups
 
-    def outputs(self, stages: Stages, split: Split, options: SpareOptions) -> Tensor:
+    def outputs(self, stages: Stages, split: Split, options: SeparationOptions) -> Tensor:
         """What is clustered, for held-out examples: the mean of the models' logits."""
         return _mean([stages.outputs(model, split) for model in self.models]).named(options.output)
 
 
-def separated(task: Task, stages: Stages, options: SpareOptions) -> Separation:
+def separated(task: Task, stages: Stages, options: SeparationOptions) -> Separation:
     """Train a little and name the groups: the first half of the method."""
     return _choose(separations(task, stages, options), task, stages, options)
 
 
 def assigned(
-    chosen: Separation, task: Task, stages: Stages, options: SpareOptions
+    chosen: Separation, task: Task, stages: Stages, options: SeparationOptions
 ) -> dict[str, np.ndarray]:
     """The inferred groups of val and test: for selection, and for scores where no true ones are."""
     return {
@@ -137,7 +153,7 @@ def assigned(
     }
 
 
-def separations(task: Task, stages: Stages, options: SpareOptions) -> list[Separation]:
+def separations(task: Task, stages: Stages, options: SeparationOptions) -> list[Separation]:
     """Train plainly and cluster at each candidate epoch; `auto` may start over and add more."""
     if options.cross_fit:
         return _cross_fitted(task, stages, options)
@@ -151,7 +167,7 @@ def separations(task: Task, stages: Stages, options: SpareOptions) -> list[Separ
 
 
 def _early_training(
-    task: Task, stages: Stages, options: SpareOptions, initial: int
+    task: Task, stages: Stages, options: SeparationOptions, initial: int
 ) -> list[Separation]:
     """Plain training to the last candidate epoch, with groups from each candidate."""
     settings = _early_settings(stages, options)
@@ -177,7 +193,7 @@ def _early_training(
     return found
 
 
-def _early_settings(stages: Stages, options: SpareOptions) -> Settings:
+def _early_settings(stages: Stages, options: SeparationOptions) -> Settings:
     decay = options.early_weight_decay
     return replace(
         stages.settings,
@@ -189,7 +205,7 @@ def _early_settings(stages: Stages, options: SpareOptions) -> Settings:
     )
 
 
-def _cross_fitted(task: Task, stages: Stages, options: SpareOptions) -> list[Separation]:
+def _cross_fitted(task: Task, stages: Stages, options: SeparationOptions) -> list[Separation]:
     """Each example's output from models of one epoch that were trained on the other half.
 
     A low rate learns too little to separate anything, a high one too much: rates are tried from the
@@ -241,7 +257,7 @@ def _mean(said: list[Outputs]) -> Outputs:
     return Outputs(logits, logits)
 
 
-def _infer(outputs: Outputs, task: Task, stages: Stages, options: SpareOptions) -> Groups:
+def _infer(outputs: Outputs, task: Task, stages: Stages, options: SeparationOptions) -> Groups:
     with stages.timed("inference"):
         return infer_groups(
             outputs.named(options.output),
@@ -265,7 +281,7 @@ def class_powers(power: Sequence[float], task: Task) -> dict[int, float] | None:
 
 
 def _choose(
-    tried: list[Separation], task: Task, stages: Stages, options: SpareOptions
+    tried: list[Separation], task: Task, stages: Stages, options: SeparationOptions
 ) -> Separation:
     """The separation whose groups are used; the earliest among equals."""
     if options.separate_at != "val":
@@ -308,12 +324,18 @@ def clarity(groups: Groups) -> float:
     return min(scores, default=0.0)
 
 
-METHOD = Method(
+INFERENCE = Inference(
+    "spare",
+    lambda options: "val" if options.separate_at == "val" else "none",
+    infer,
+    SeparationOptions,
+)
+TRAINER = Trainer("spare", train, SamplingOptions)
+METHOD = combined(
+    INFERENCE,
+    TRAINER,
     name="spare",
     title="SPARE: cluster early outputs, sample clusters by inverse size",
     paper="Yang et al. 2024",
-    sees=lambda options: "val" if options.separate_at == "val" else "none",
-    fit=fit,
-    options=SpareOptions,
-    infers_groups=True,
+    cost="1x + T/epochs",
 )

@@ -1,0 +1,75 @@
+"""EIIL's group inference: the two environments between which a model's loss varies most.
+
+Creager, Jacobsen, Zemel: Environment Inference for Invariant Learning, ICML 2021. With z the logits
+of a frozen model, l_i(w) the cross-entropy of w z_i, and one weight s_i in (0, 1) an example:
+
+    maximise  (d/dw mean_i s_i l_i(w))^2 + (d/dw mean_i (1 - s_i) l_i(w))^2   at w = 1
+    environment of i = s_i > 1/2
+
+The derivative of l_i at w = 1 is d_i = sum_k p_ik z_ik - z_i,yi. The objective is convex in s, so
+its maximum is at a corner, and the corner that gradient ascent finds is the sign of d_i: where
+d_i > 0 the model would do better with smaller logits. d_i > 0 implies a mistake; with two classes
+it is the same as one. `steps=0` takes that corner at once; otherwise s is optimised as published.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+
+from spare.errors import InputError, SpareWarning
+from spare.groups.mistakes import TINY
+
+
+def scale_gradients(logits: Any, labels: Any) -> np.ndarray:
+    """d_i: how fast each example's loss grows with the scale of its logits.
+
+    >>> scale_gradients([[2.0, 0.0], [2.0, 0.0]], [0, 1]).round(3).tolist()
+    [-0.238, 1.762]
+    """
+    z = torch.as_tensor(np.asarray(logits, dtype=np.float64))
+    wanted = torch.as_tensor(np.asarray(labels, dtype=np.int64))
+    if z.ndim != 2 or len(z) != len(wanted):
+        raise InputError(
+            f"one row of logits an example is needed: {tuple(z.shape)} for {len(wanted)} labels."
+        )
+    expected = (z.softmax(1) * z).sum(1)
+    return (expected - z.gather(1, wanted[:, None])[:, 0]).numpy()
+
+
+def environments(
+    logits: Any, labels: Any, *, steps: int = 10_000, lr: float = 1e-3, seed: int = 0
+) -> np.ndarray:
+    """Environment 1 where the model's confidence hurts, 0 where it helps.
+
+    logits   (n, classes) of a model that was trained plainly for a little
+    steps    of Adam on the weights s, from random ones; 0 for the maximum itself
+    """
+    gradients = torch.as_tensor(scale_gradients(logits, labels))
+    if steps == 0:
+        found = gradients > 0
+    else:
+        rng = torch.Generator().manual_seed(seed)
+        free = torch.randn(len(gradients), generator=rng, dtype=torch.float64).requires_grad_()
+        optimizer = torch.optim.Adam([free], lr=lr)
+        for _ in range(steps):
+            inside = free.sigmoid()
+            first, second = (inside * gradients).mean(), ((1 - inside) * gradients).mean()
+            optimizer.zero_grad()
+            (-(first**2 + second**2) / 2).backward()
+            optimizer.step()
+        found = free.detach() > 0
+        if gradients[found].mean() < gradients[~found].mean():  # which is 1 is a matter of luck
+            found = ~found
+    hurt = found.numpy()
+    if hurt.sum() < TINY * len(hurt):
+        warnings.warn(
+            f"the second environment has only {hurt.sum()} of {len(hurt):,} training examples: the "
+            f"early model makes almost no mistake; train it for fewer epochs.",
+            SpareWarning,
+            stacklevel=2,
+        )
+    return hurt.astype(np.int64)

@@ -1,0 +1,289 @@
+"""DFR: deep feature reweighting; here the last layer is fitted to training examples (DFR Tr-Tr).
+
+Kirichenko, Izmailov, Wilson: Last Layer Re-Training is Sufficient for Robustness to Spurious
+Correlations, ICLR 2023.
+
+    train plainly; h = the last features, less their mean over training, by their deviation there
+    balanced subset: every true group cut at random to the size of the smallest
+    C: of the grid, that whose regression on one such subset has the best worst group on validation
+    fit y on h by L1-penalised logistic regression on fresh balanced subsets, so often as `refits`
+    last layer = the mean of these regressions' coefficients and intercepts
+
+Departures: with more than two classes it is one multinomial regression, where the authors' code has
+one a class against the rest; the plain training has the run's settings.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from spare.batches import shuffled
+from spare.errors import InputError, SpareWarning
+from spare.methods.method import Fitted, Method, sees
+from spare.models import Classifier
+from spare.selection import worst_accuracy
+from spare.stages import Stages
+from spare.task import Split, Task
+from spare.train import State, Trained, snapshot
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+#: With fewer examples of a group than this in each subset, what is fitted is mostly chance.
+HANDFUL = 5
+#: A regression ends when no coefficient moves by more than this share of the largest.
+TOLERANCE = 1e-3
+#: And at the latest after so many products of a feature and a coefficient: a few seconds.
+MOST_PRODUCTS = 600_000_000
+
+
+@dataclass(frozen=True)
+class DfrOptions:
+    #: Inverse strengths of the L1 penalty that are tried; one alone is taken without trying.
+    c_grid: tuple[float, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
+    #: Regressions, each on a balanced subset of its own, whose coefficients are averaged.
+    refits: int = 10
+
+    def __post_init__(self) -> None:
+        if not self.c_grid or not all(0 < c < np.inf for c in self.c_grid):
+            raise InputError("c_grid needs at least one number, and all of them above 0.")
+        if self.refits < 1:
+            raise InputError(f"refits is at least 1, not {self.refits}.")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What a regression sees of some examples."""
+
+    features: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray
+
+    def some(self, rows: np.ndarray) -> Examples:
+        return Examples(self.features[rows], self.labels[rows], self.groups[rows])
+
+    def balanced(self, rng: np.random.Generator) -> Examples:
+        """As many random examples of every group as the smallest has."""
+        names, sizes = np.unique(self.groups, return_counts=True)
+        picks = [
+            rng.choice(np.flatnonzero(self.groups == name), sizes.min(), replace=False)
+            for name in names
+        ]
+        return self.some(np.concatenate(picks))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A linear layer on features as they are: (classes, features) and (classes,)."""
+
+    weight: np.ndarray
+    bias: np.ndarray
+    #: How many of the regressions that it is the mean of were broken off.
+    unfinished: int = 0
+
+    def worst_group(self, examples: Examples) -> float:
+        said = (examples.features @ self.weight.T + self.bias).argmax(1)
+        return worst_accuracy(said == examples.labels, examples.groups)
+
+
+def fit(task: Task, stages: Stages, options: DfrOptions) -> Fitted:
+    groups = checked_groups(task, task.train, "training")
+    chosen_by = _validation(task) if len(options.c_grid) > 1 else None
+    base, features = train_base(task, stages)
+    train = Examples(features, np.asarray(task.train.labels), groups)
+    val = None if chosen_by is None else examples_of(base, *chosen_by, stages)
+    return refitted(base, features, stages, options, pool=train, fitting=train, tuning=val)
+
+
+def _validation(task: Task) -> tuple[Split, np.ndarray]:
+    if task.val is None or not task.val.attributes:
+        raise InputError(
+            "dfr chooses C by the groups of validation examples, and there are none: give a "
+            "validation split with group labels, or a c_grid of one number."
+        )
+    return task.val, task.groups(task.val)
+
+
+def checked_groups(task: Task, split: Split, called: str, least: int = 1) -> np.ndarray:
+    """The true groups of the examples that the last layer is fitted to, if there are enough."""
+    groups = task.groups(split)
+    missing = sorted(set(range(len(task.class_names))) - set(np.unique(split.labels).tolist()))
+    if missing or len(task.class_names) < 2:
+        raise InputError(
+            f"DFR needs {called} examples of two classes or more, and of every class, but "
+            + (f"{task.class_names[missing[0]]!r} has none" if missing else "there is one class")
+            + ": add some."
+        )
+    sizes = np.bincount(groups, minlength=len(task.group_names))
+    absent = np.flatnonzero(sizes == 0)
+    smallest = int(np.where(sizes == 0, sizes.max(), sizes).argmin())
+    said = f"the smallest group, {task.group_names[smallest]}, has {sizes[smallest]} {called}"
+    if sizes[smallest] < least:
+        raise InputError(
+            f"{said} example, and DFR needs one to fit and one to choose C by: add some, or give a "
+            f"c_grid of one number."
+        )
+    if sizes[smallest] < HANDFUL * least:
+        warnings.warn(
+            f"{said} examples, and a balanced subset has no more of any other: what the last layer "
+            f"learns is mostly chance; add some.",
+            SpareWarning,
+            stacklevel=2,
+        )
+    if len(absent):
+        warnings.warn(
+            f"{len(absent)} of {len(sizes)} groups have no {called} example, the first of them "
+            f"{task.group_names[absent[0]]}: only the others are balanced; add some.",
+            SpareWarning,
+            stacklevel=2,
+        )
+    return groups
+
+
+def train_base(task: Task, stages: Stages) -> tuple[Trained, np.ndarray]:
+    """The plainly trained model, and its features of the training examples."""
+    model = stages.fresh(task)
+    if not isinstance(model, Classifier) or model.head.bias is None:
+        raise InputError("DFR needs a model whose last layer is linear and has a bias.")
+    base = stages.train(
+        "base",
+        task,
+        shuffled(len(task.train), stages.settings.batch_size),
+        validate=False,
+        as_part="early",
+    )
+    return base, stages.outputs(base, task.train).features.numpy()
+
+
+def examples_of(base: Trained, split: Split, groups: np.ndarray, stages: Stages) -> Examples:
+    return Examples(stages.outputs(base, split).features.numpy(), np.asarray(split.labels), groups)
+
+
+def refitted(
+    base: Trained,
+    train_features: np.ndarray,
+    stages: Stages,
+    options: DfrOptions,
+    *,
+    pool: Examples,
+    fitting: Examples,
+    tuning: Examples | None,
+) -> Fitted:
+    """The base with another last layer.
+
+    pool      what the last layer is fitted to, in balanced subsets
+    fitting   what the regressions that C is chosen among are fitted to
+    tuning    where their worst group is measured; None for the only C that there is
+    """
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng([stages.seed, 0xDF12])
+    with stages.timed("refitting"):
+        scaler = StandardScaler().fit(train_features)
+        regression = l1_regression(int(pool.labels.max()) + 1, rng)
+        c, tried = options.c_grid[0], {}
+        if tuning is not None:
+            subset = fitting.balanced(rng)
+            # From few coefficients to many, because each fit starts where the last one ended.
+            tried = {c: fitted_layer(regression, c, scaler, subset) for c in sorted(options.c_grid)}
+            scores = {c: layer.worst_group(tuning) for c, layer in tried.items()}
+            c = max(options.c_grid, key=lambda c: scores[c])
+        layers = [
+            fitted_layer(regression, c, scaler, pool.balanced(rng)) for _ in range(options.refits)
+        ]
+    unfinished = sum(layer.unfinished for layer in [*tried.values(), *layers])
+    if unfinished:
+        warnings.warn(
+            f"{unfinished} of {len(tried) + len(layers)} regressions for the last layer were "
+            f"broken off before they had settled: smaller numbers in c_grid settle sooner.",
+            SpareWarning,
+            stacklevel=2,
+        )
+    layer = mean_layer(layers)
+    return Fitted(
+        stages.adopt(base, with_last_layer(base, layer)),
+        notes={
+            "c": c,
+            "examples_of_each_group": int(np.unique(pool.groups, return_counts=True)[1].min()),
+            "features_used": int((layer.weight != 0).any(0).sum()),
+        },
+    )
+
+
+def l1_regression(classes: int, rng: np.random.Generator) -> LogisticRegression:
+    """liblinear, the authors' choice, knows two classes only."""
+    from sklearn.linear_model import LogisticRegression
+
+    # How scikit-learn is asked for L1 changed in 1.8, where the default of l1_ratio did too.
+    old = LogisticRegression().l1_ratio is None
+    l1: dict[str, Any] = {"penalty": "l1"} if old else {"l1_ratio": 1.0}
+    return LogisticRegression(
+        solver="liblinear" if classes == 2 else "saga",
+        tol=TOLERANCE,
+        warm_start=True,
+        random_state=int(rng.integers(2**31)),
+        **l1,
+    )
+
+
+def fitted_layer(
+    regression: LogisticRegression, c: float, scaler: StandardScaler, examples: Examples
+) -> Layer:
+    """One regression of the labels on the standardised features, as a layer of all classes."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    most = 100
+    if regression.solver == "saga":
+        products = examples.features.size * (int(examples.labels.max()) + 1)
+        most = max(10, MOST_PRODUCTS // products)
+    regression.set_params(C=c, max_iter=most)
+    points = scaler.transform(examples.features.astype(np.float64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # one warning for all, at the end
+        regression.fit(points, examples.labels)
+    weight, bias = regression.coef_, regression.intercept_
+    if len(weight) == 1:  # of two classes: each logit gets half of the difference
+        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
+    unfinished = int(regression.n_iter_.max() >= most)
+    return folded(Layer(weight, bias, unfinished), scaler.mean_, scaler.scale_)
+
+
+def folded(layer: Layer, mean: np.ndarray, scale: np.ndarray) -> Layer:
+    """The layer that says of features what this one says of them standardised."""
+    weight = layer.weight / scale
+    return Layer(weight, layer.bias - weight @ mean, layer.unfinished)
+
+
+def mean_layer(layers: list[Layer]) -> Layer:
+    return Layer(
+        np.mean([layer.weight for layer in layers], 0),
+        np.mean([layer.bias for layer in layers], 0),
+        sum(layer.unfinished for layer in layers),
+    )
+
+
+def with_last_layer(base: Trained, layer: Layer) -> State:
+    """The base's weights with this last layer."""
+    model = base.model
+    assert isinstance(model, Classifier)
+    model.load_state_dict(base.last)
+    with torch.no_grad():
+        model.head.weight.copy_(torch.from_numpy(layer.weight))
+        model.head.bias.copy_(torch.from_numpy(layer.bias))
+    return snapshot(model)
+
+
+METHOD = Method(
+    name="dfr",
+    title="deep feature reweighting: the last layer anew, on training groups in equal numbers",
+    paper="Kirichenko et al. 2023",
+    sees=sees("train"),
+    fit=fit,
+    options=DfrOptions,
+)

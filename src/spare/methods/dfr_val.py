@@ -1,0 +1,71 @@
+"""DFR on validation examples (the paper's main variant): see dfr.py.
+
+Kirichenko, Izmailov, Wilson: Last Layer Re-Training is Sufficient for Robustness to Spurious
+Correlations, ICLR 2023.
+
+    as dfr, with balanced subsets of the validation split:
+    C: fitted on a balanced subset of one half, the best worst group of the other half
+    the last layer: fitted on fresh balanced subsets of all of it
+
+So a run's scores on validation are of examples that the last layer was fitted to.
+
+A departure: each group is halved by itself, so that a small one is in both halves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spare.errors import InputError
+from spare.methods.dfr import DfrOptions, checked_groups, examples_of, refitted, train_base
+from spare.methods.method import Fitted, Method, sees
+from spare.stages import Stages
+from spare.task import Task
+
+
+@dataclass(frozen=True)
+class DfrValOptions(DfrOptions):
+    #: Regressions, each on a balanced subset of its own, whose coefficients are averaged.
+    refits: int = 20
+
+
+def fit(task: Task, stages: Stages, options: DfrValOptions) -> Fitted:
+    if task.val is None:
+        raise InputError(
+            "dfr_val fits the last layer to validation examples, and there are none: give a "
+            "validation split, or use dfr."
+        )
+    tuned = len(options.c_grid) > 1
+    groups = checked_groups(task, task.val, "validation", least=2 if tuned else 1)
+    base, features = train_base(task, stages)
+    val = examples_of(base, task.val, groups, stages)
+    first, second = halves(groups, stages.seed)
+    return refitted(
+        base,
+        features,
+        stages,
+        options,
+        pool=val,
+        fitting=val.some(first),
+        tuning=val.some(second) if tuned else None,
+    )
+
+
+def halves(groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two random halves with half of every group each."""
+    order = np.random.default_rng([seed, 0x4A1F]).permutation(len(groups))
+    order = order[np.argsort(groups[order], kind="stable")]
+    place = np.arange(len(order)) - np.searchsorted(groups[order], groups[order])
+    return np.sort(order[place % 2 == 0]), np.sort(order[place % 2 == 1])
+
+
+METHOD = Method(
+    name="dfr_val",
+    title="deep feature reweighting: the last layer anew, on validation groups in equal numbers",
+    paper="Kirichenko et al. 2023",
+    sees=sees("val"),
+    fit=fit,
+    options=DfrValOptions,
+)

@@ -1,0 +1,84 @@
+"""EIIL: environment inference for invariant learning, with Group DRO as its second half.
+
+Creager, Jacobsen, Zemel: Environment Inference for Invariant Learning, ICML 2021.
+
+    train plainly for T epochs; two environments between which its loss varies most
+    (groups/environments.py)
+    train a fresh model with Group DRO over the environments, each drawn with the same mass
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spare.errors import InputError
+from spare.groups.environments import environments
+from spare.groups.groups import groups_from_parts
+from spare.methods.gdro import TRAINER as GDRO
+from spare.methods.method import Inference, Inferred, combined, sees
+from spare.methods.reference import ReferenceOptions, train_reference
+from spare.stages import Stages
+from spare.task import Task
+
+
+@dataclass(frozen=True)
+class EiilOptions(ReferenceOptions):
+    #: Steps and learning rate of the environments' weights; 0 steps for the maximum itself.
+    environment_steps: int = 10_000
+    environment_lr: float = 0.001
+    #: Infer environments in each class by itself, and take the worst case over class x environment.
+    per_class: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.environment_steps < 0 or not self.environment_lr > 0:
+            raise InputError("environment_steps is at least 0 and environment_lr above 0.")
+
+
+def infer(task: Task, stages: Stages, options: EiilOptions) -> Inferred:
+    reference = train_reference(task, stages, options)
+    parts: dict[str, np.ndarray] = {}
+    for name, split in task.splits().items():
+        logits = stages.outputs(reference, split).logits.numpy()
+        labels = np.asarray(split.labels)
+        # Held-out examples go where the maximum has them; weights s exist for training's alone.
+        steps = options.environment_steps if name == "train" else 0
+        among = [labels == c for c in np.unique(labels)] if options.per_class else [labels >= 0]
+        parts[name] = np.zeros(len(labels), dtype=np.int64)
+        with stages.timed("inference"):
+            for own in among:
+                parts[name][own] = environments(
+                    logits[own],
+                    labels[own],
+                    steps=steps,
+                    lr=options.environment_lr,
+                    seed=stages.seed,
+                )
+    groups = groups_from_parts(
+        parts["train"], task.train.labels, called=("environment 1", "environment 2")
+    )
+    held_out = {
+        name: np.asarray(task.splits()[name].labels) * 2 + part
+        for name, part in parts.items()
+        if name != "train"
+    }
+    return Inferred(
+        groups,
+        held_out,
+        {"second_environment": int(parts["train"].sum())},
+        environments=None if options.per_class else parts["train"],
+        early=reference.last,
+    )
+
+
+INFERENCE = Inference("eiil", sees("none"), infer, EiilOptions)
+METHOD = combined(
+    INFERENCE,
+    GDRO,
+    name="eiil",
+    title="environments that an early model's loss varies most between, then Group DRO",
+    paper="Creager et al. 2021",
+    cost="1x + T/epochs",
+)

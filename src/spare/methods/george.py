@@ -1,0 +1,124 @@
+"""GEORGE: Group DRO over clusters of a trained model's features.
+
+Sohoni, Dunnmon, Angus, Gu, Ré: No Subclass Left Behind: Fine-Grained Robustness in Coarse-Grained
+Classification Problems, NeurIPS 2020.
+
+    train plainly to the end; keep the weights of the best average accuracy on validation
+    cluster each class's features, reduced to two dimensions (groups/strata.py)
+    train a fresh model with Group DRO over the clusters; its paper selects the epoch by the worst
+    cluster's accuracy on validation
+
+Departures: features are standardised (the authors' code scales each example's to length 1), and PCA
+stands in where umap-learn is not installed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from spare.batches import shuffled
+from spare.errors import InputError, unknown
+from spare.groups.strata import REDUCTIONS, infer_strata
+from spare.methods.gdro import TRAINER as GDRO
+from spare.methods.method import Inference, Inferred, combined, sees
+from spare.models import Classifier
+from spare.stages import Stages
+from spare.task import Split, Task
+from spare.train import Outputs, Trained
+
+
+@dataclass(frozen=True)
+class StrataOptions:
+    #: How features are reduced: umap or pca (2-D), boundary (1-D, across the decision boundary of
+    #: two classes), none, or auto: umap if umap-learn is installed, else pca.
+    reduction: str = "auto"
+    #: Clusters a class: 2 to so many are tried.
+    strata_max: int = 10
+    #: Split clusters in 5, and keep the pieces that are clear, hard and large enough.
+    overcluster: bool = True
+
+    def __post_init__(self) -> None:
+        if self.reduction not in REDUCTIONS:
+            raise unknown("reduction", self.reduction, REDUCTIONS)
+        if self.strata_max < 2:
+            raise InputError(f"strata_max is at least 2, not {self.strata_max}.")
+
+
+def infer(task: Task, stages: Stages, options: StrataOptions) -> Inferred:
+    if options.reduction == "boundary" and len(task.class_names) != 2:
+        raise InputError(
+            f"reduction=boundary is for two classes, and {task.name} has "
+            f"{len(task.class_names)}: use reduction=umap or pca."
+        )
+    model, epoch = _best_plain_model(task, stages)
+    said = {name: stages.outputs(model, split) for name, split in task.splits().items()}
+    with stages.timed("inference"):
+        strata = infer_strata(
+            _features(said["train"]),
+            task.train.labels,
+            _losses(said["train"], task.train) if options.overcluster else None,
+            val=None if task.val is None else (_features(said["val"]), task.val.labels),
+            reduction=options.reduction,
+            normal=_normal(model) if options.reduction == "boundary" else None,
+            strata_max=options.strata_max,
+            overcluster=options.overcluster,
+            seed=stages.seed,
+        )
+        held_out = {
+            name: strata.assign(_features(said[name]), split.labels)
+            for name, split in task.splits().items()
+            if name != "train"
+        }
+    return Inferred(
+        strata,
+        held_out,
+        {"separated_at": epoch, "reduction": strata.reduction},
+        early=model.last,
+    )
+
+
+def _best_plain_model(task: Task, stages: Stages) -> tuple[Trained, int]:
+    """The weights of the best average accuracy on validation (the last without it), and when."""
+    trained = stages.train(
+        "reference",
+        task,
+        shuffled(len(task.train), stages.settings.batch_size),
+        select="val_average",
+        as_part="early",
+    )
+    if "val_average" not in trained.kept:
+        return trained, len(trained.history)
+    best = trained.kept["val_average"]
+    return replace(trained, last=best.state), best.epoch
+
+
+def _features(said: Outputs) -> Tensor:
+    return said.features.flatten(1)
+
+
+def _losses(said: Outputs, split: Split) -> Tensor:
+    labels = torch.as_tensor(np.asarray(split.labels), dtype=torch.long)
+    return nn.functional.cross_entropy(said.logits, labels, reduction="none")
+
+
+def _normal(trained: Trained) -> Tensor:
+    if not isinstance(trained.model, Classifier):
+        raise InputError("reduction=boundary needs a model with one linear head.")
+    weight = trained.last["head.weight"]
+    return weight[1] - weight[0]
+
+
+INFERENCE = Inference("george", sees("none"), infer, StrataOptions)
+METHOD = combined(
+    INFERENCE,
+    GDRO,
+    name="george",
+    title="clusters of a trained model's features, then Group DRO over them",
+    paper="Sohoni et al. 2020",
+    own_rule="val_inferred_groups",
+    cost="2x",
+)

@@ -1,0 +1,60 @@
+"""LfF: learning from failure.
+
+Nam, Cha, Ahn, Lee, Shin: Learning from Failure: De-biasing Classifier from Biased Classifier,
+NeurIPS 2020.
+
+    train two networks on the same batches: a biased one, whose loss dwells on what it finds easy,
+    and the one that is kept, in which an example counts by how much harder the biased one finds it
+    (objectives/failure.py)
+
+A departure: both are trained by the run's optimiser, SGD with momentum, where the paper has Adam.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spare.batches import shuffled
+from spare.errors import InputError
+from spare.methods.method import Fitted, Method, sees
+from spare.objectives.failure import LearningFromFailure
+from spare.stages import Stages
+from spare.task import Task
+
+
+@dataclass(frozen=True)
+class LffOptions:
+    #: q of the generalised cross-entropy: how much the biased network dwells on what is easy.
+    gce_q: float = 0.7
+    #: How much of an example's average loss stays when it is seen again.
+    loss_average: float = 0.7
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gce_q <= 1:
+            raise InputError(f"gce_q is above 0 and at most 1, not {self.gce_q}.")
+        if not 0 <= self.loss_average < 1:
+            raise InputError(f"loss_average is from 0 to below 1, not {self.loss_average}.")
+
+
+def fit(task: Task, stages: Stages, options: LffOptions) -> Fitted:
+    labels = task.train.labels
+    objective = LearningFromFailure(
+        # Other initial weights than the network that is kept has.
+        stages.fresh(task, initial=1),
+        labels,
+        options.gce_q,
+        options.loss_average,
+    )
+    batches = shuffled(len(labels), stages.settings.batch_size)
+    return Fitted(stages.train("train", task, batches, objective=objective))
+
+
+METHOD = Method(
+    name="lff",
+    title="learning from failure: what a biased network finds hard counts more",
+    paper="Nam et al. 2020",
+    sees=sees("none"),
+    fit=fit,
+    options=LffOptions,
+    cost="2x",
+)

@@ -1,0 +1,75 @@
+"""PGI: predictive group invariance.
+
+Ahmed, Bengio, van Seijen, Courville: Systematic Generalisation with Group Invariant Predictions,
+ICLR 2021.
+
+    train plainly for T epochs; part each class in a majority and a minority
+    go on from there: the two parts count the same, and within a class the mean predictions of the
+    two are pulled together (objectives/invariance.py)
+
+A departure: the parts are EIIL's environments within each class, as the SPARE paper describes PGI.
+PGI itself trains a small network a class for the same objective.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from spare.batches import weighted
+from spare.errors import InputError
+from spare.methods.eiil import INFERENCE as EIIL
+from spare.methods.method import Inferred, Trainer, combined
+from spare.objectives.invariance import GroupInvariance
+from spare.stages import Stages
+from spare.task import Task
+from spare.train import Trained
+from spare.weights import GroupDraw
+
+
+@dataclass(frozen=True)
+class InvarianceOptions:
+    #: w: how much the divergence counts once it has grown.
+    invariance_weight: float = 1.0
+    #: Epochs over which it grows from 0.
+    invariance_epochs: int = 5
+
+    def __post_init__(self) -> None:
+        if self.invariance_weight < 0 or self.invariance_epochs < 0:
+            raise InputError("invariance_weight and invariance_epochs are at least 0.")
+
+
+def train(
+    task: Task, stages: Stages, found: Inferred, options: InvarianceOptions
+) -> tuple[Trained, np.ndarray]:
+    minority = ~found.groups.in_majority()
+    n, batch_size = len(minority), stages.settings.batch_size
+    # Both parts with the same mass, or a batch of 32 hardly ever has a minority to compare with.
+    draw = GroupDraw(minority)
+    trained = stages.train(
+        "train",
+        task,
+        weighted(draw, n, batch_size),
+        objective=GroupInvariance(
+            minority,
+            options.invariance_weight,
+            options.invariance_epochs * math.ceil(n / batch_size),
+        ),
+        start=found.early,
+        initial=found.initial,
+        inferred_groups=found.held_out.get("val"),
+    )
+    return trained, (draw.mass / draw.sizes)[draw.codes]
+
+
+TRAINER = Trainer("pgi", train, InvarianceOptions)
+METHOD = combined(
+    EIIL,
+    TRAINER,
+    name="pgi",
+    title="predictive group invariance: a class's parts should be predicted alike",
+    paper="Ahmed et al. 2021",
+    cost="1x + T/epochs",
+)

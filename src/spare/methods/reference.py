@@ -1,0 +1,45 @@
+"""The plain model that JTT, EIIL and PGI look at before they train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from spare.batches import shuffled
+from spare.errors import InputError
+from spare.stages import Stages
+from spare.task import Task
+from spare.train import Trained
+
+
+@dataclass(frozen=True)
+class ReferenceOptions:
+    #: T: epochs of the first, plain training.
+    reference_epochs: int = 1
+    #: Its learning rate and weight decay; 0 and -1 for those of the settings.
+    early_lr: float = 0.0
+    early_weight_decay: float = -1.0
+
+    def __post_init__(self) -> None:
+        if self.reference_epochs < 1:
+            raise InputError(f"reference_epochs is at least 1, not {self.reference_epochs}.")
+
+
+def train_reference(task: Task, stages: Stages, options: ReferenceOptions) -> Trained:
+    settings = stages.settings
+    decay = options.early_weight_decay
+    return stages.train(
+        "reference",
+        task,
+        shuffled(len(task.train), settings.batch_size),
+        settings=replace(
+            settings,
+            epochs=options.reference_epochs,
+            schedule="constant",
+            warmup_epochs=0.0,
+            ema=0.0,
+            lr=options.early_lr or settings.lr,
+            weight_decay=settings.weight_decay if decay < 0 else decay,
+        ),
+        validate=False,
+        as_part="early",
+    )

@@ -1,0 +1,250 @@
+"""SSA: spread spurious attribute.
+
+Nam, Kim, Lee, Shin: Spread Spurious Attribute: Improving Worst-group Accuracy with Spurious
+Attribute Estimation, ICLR 2022.
+
+    halve the validation split, whose attributes are known: one half to learn from, one to select by
+    part the training split in 3 folds; for each of them
+        learn to predict the attribute from the labelled half and, by pseudo-labels, from the two
+        other folds (objectives/pseudo_labels.py); keep the weights with the best accuracy on the
+        worst group of the other half; predict the attribute of the fold
+    train with Group DRO over the groups (label, predicted attribute)
+
+Several attributes are predicted as one, their product. Groups of held-out examples are predicted
+too, those of validation included: by the mean of the three predictors' probabilities, among the
+groups that the class has in training.
+
+Departures: the weights are compared at a few evenly spread moments; the halves are stratified by
+group and the folds by class; labelled examples are not augmented where the validation split is not.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from spare.batches import paired
+from spare.errors import InputError, SpareWarning
+from spare.groups.groups import groups_from_parts
+from spare.inputs import Joined
+from spare.methods.gdro import TRAINER as GDRO
+from spare.methods.method import Inference, Inferred, combined, sees
+from spare.objectives.pseudo_labels import pseudo_label_loss
+from spare.selection import worst_accuracy
+from spare.stages import Stages
+from spare.task import Split, Task
+from spare.train import Settings, Trained
+
+FOLDS = 3
+
+
+@dataclass(frozen=True)
+class SsaOptions:
+    #: Steps of each of the three attribute predictors (rounded up to a multiple of the checks); a
+    #: step sees a batch with the attribute and one without.
+    attribute_steps: int = 1000
+    #: How often on the way, evenly spread, their weights are compared on the selection half.
+    attribute_checks: int = 5
+    #: tau: how sure a predictor must be of an example of the rarest group to learn from it.
+    attribute_confidence: float = 0.95
+    #: Their learning rate and weight decay; 0 and -1 for those of the settings.
+    attribute_lr: float = 0.0
+    attribute_weight_decay: float = -1.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.attribute_checks <= self.attribute_steps:
+            raise InputError(
+                f"attribute_checks is from 1 to attribute_steps ({self.attribute_steps}), not "
+                f"{self.attribute_checks}."
+            )
+        if not 0 <= self.attribute_confidence <= 1:
+            raise InputError(
+                f"attribute_confidence is a probability, not {self.attribute_confidence}."
+            )
+        if self.attribute_lr < 0:
+            raise InputError(
+                f"attribute_lr is a positive number, or 0 for lr, not {self.attribute_lr}."
+            )
+
+
+@dataclass(frozen=True)
+class _Half:
+    """One half of the validation split."""
+
+    split: Split
+    groups: np.ndarray
+    #: All attributes as one number below the number of outputs.
+    attributes: np.ndarray
+
+
+def infer(task: Task, stages: Stages, options: SsaOptions) -> Inferred:
+    train = replace(task.train, attributes=None)
+    labels = np.asarray(train.labels)
+    values = math.prod(len(names) for names in task.attribute_values.values())
+    labelled, selection = _halves(task, values, stages.seed)
+    fold_of = _folds(labels, stages.seed)
+    held_out = {name: split for name, split in task.splits().items() if name != "train"}
+    likely = {name: torch.zeros(len(split), values) for name, split in held_out.items()}
+    predicted = np.empty(len(labels), dtype=np.int64)
+    kept = []
+    for fold in range(FOLDS):
+        own, others = (np.flatnonzero(rows) for rows in (fold_of == fold, fold_of != fold))
+        predictor, note = _train_predictor(
+            fold, task, labelled, train.some(others), selection, values, stages, options
+        )
+        kept.append(note)
+        predicted[own] = stages.outputs(predictor, train.some(own)).logits.argmax(1).numpy()
+        for name, split in held_out.items():
+            likely[name] += stages.outputs(predictor, split).probabilities / FOLDS
+    with stages.timed("inference"):
+        sizes = np.zeros((len(task.class_names), values), dtype=np.int64)
+        np.add.at(sizes, (labels, predicted), 1)
+        # By class and attribute: the largest group of a class first, those without examples last.
+        place = np.argsort(np.argsort(-sizes, axis=1, kind="stable"), axis=1)
+        groups = groups_from_parts(place[labels, predicted], labels)
+        first = np.array([groups.evidence[label].ids[0] for label in range(len(sizes))])
+
+        def assigned(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+            attribute = np.where(sizes[labels] > 0, probabilities, -1).argmax(1)
+            return first[labels] + place[labels, attribute]
+
+        return Inferred(
+            groups,
+            {
+                name: assigned(np.asarray(split.labels), likely[name].numpy())
+                for name, split in held_out.items()
+            },
+            {"attribute_predictors": kept},
+        )
+
+
+def _train_predictor(
+    fold: int,
+    task: Task,
+    labelled: _Half,
+    unlabelled: Split,
+    selection: _Half,
+    values: int,
+    stages: Stages,
+    options: SsaOptions,
+) -> tuple[Trained, dict[str, float]]:
+    """The predictor for a fold, with the weights of the check that is best on the worst group."""
+    joined = Split(
+        Joined(labelled.split.inputs, unlabelled.inputs),
+        np.concatenate([labelled.split.labels, unlabelled.labels]),
+    )
+    steps = math.ceil(options.attribute_steps / options.attribute_checks)
+    settings = _settings(stages, options)
+    best: Trained | None = None
+    note = {"worst_group": -1.0, "steps": 0}
+    earlier = None
+    for check in range(1, options.attribute_checks + 1):
+        name = f"attribute-{fold}-{check}"
+        trained = stages.train(
+            name,
+            replace(task, train=joined, val=None, test=None),
+            paired(len(labelled.groups), len(unlabelled), settings.batch_size, steps),
+            settings=replace(settings, epochs=check),
+            objective=pseudo_label_loss(
+                labelled.split.labels, labelled.attributes, values, options.attribute_confidence
+            ),
+            start_from=earlier,
+            validate=False,
+            select="last",  # for the recipe alone: the runner would hold all of them in memory
+            as_part="early",
+            initial=fold,
+            outputs=values,
+        )
+        earlier = name
+        said = stages.outputs(trained, selection.split).logits.argmax(1).numpy()
+        worst = worst_accuracy(said == selection.attributes, selection.groups)
+        if best is None or worst > note["worst_group"]:
+            best, note = trained, {"worst_group": worst, "steps": check * steps}
+        if worst == 1:  # nothing later can be better
+            break
+    assert best is not None
+    if note["worst_group"] <= 1 / values:
+        warnings.warn(
+            f"ssa's attribute predictor of fold {fold + 1} gets only {note['worst_group']:.0%} of "
+            f"a validation group right, no more than guessing would: raise attribute_steps, or "
+            f"change attribute_lr.",
+            SpareWarning,
+            stacklevel=2,
+        )
+    return best, note
+
+
+def _settings(stages: Stages, options: SsaOptions) -> Settings:
+    decay = options.attribute_weight_decay
+    return replace(
+        stages.settings,
+        accumulate=1,
+        schedule="constant",
+        warmup_epochs=0.0,
+        ema=0.0,
+        lr=options.attribute_lr or stages.settings.lr,
+        weight_decay=stages.settings.weight_decay if decay < 0 else decay,
+    )
+
+
+def _halves(task: Task, values: int, seed: int) -> tuple[_Half, _Half]:
+    """The validation split at random in two, every group in both."""
+    if task.val is None or not task.val.attributes:
+        raise InputError(
+            f"ssa learns from the group labels of a validation split, and task {task.name!r} has "
+            f"none: give it some, or use a method that needs none, such as spare."
+        )
+    val, groups = task.val, task.groups(task.val)
+    names, sizes = np.unique(groups, return_counts=True)
+    if sizes.min() < 2:
+        raise InputError(
+            f"validation group {task.group_names[names[sizes.argmin()]]!r} has one example, but "
+            f"ssa learns from one half of every group and selects by the other: add examples to "
+            f"it, or leave it out."
+        )
+    if len(np.unique(groups % values)) < 2:
+        raise InputError(
+            f"all validation examples of task {task.name!r} have the same attribute, so ssa has "
+            f"nothing to learn: add examples of other groups, or use a method such as spare."
+        )
+    order = _shuffled_by(groups, np.random.default_rng([seed, 0x55A, 0]))
+
+    def half(rows: np.ndarray) -> _Half:
+        return _Half(val.some(rows), groups[rows], groups[rows] % values)
+
+    return half(np.sort(order[0::2])), half(np.sort(order[1::2]))
+
+
+def _folds(labels: np.ndarray, seed: int) -> np.ndarray:
+    """The fold of every training example: random, every class in all of them."""
+    if len(labels) < FOLDS:
+        raise InputError(
+            f"ssa parts the training split in {FOLDS} folds, and there are {len(labels)} examples: "
+            f"add some."
+        )
+    folds = np.empty(len(labels), dtype=np.int64)
+    folds[_shuffled_by(labels, np.random.default_rng([seed, 0x55A, 1]))] = (
+        np.arange(len(labels)) % FOLDS
+    )
+    return folds
+
+
+def _shuffled_by(kinds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Row numbers, one kind after the other, each in random order."""
+    order = rng.permutation(len(kinds))
+    return order[np.argsort(kinds[order], kind="stable")]
+
+
+INFERENCE = Inference("ssa", sees("val"), infer, SsaOptions)
+METHOD = combined(
+    INFERENCE,
+    GDRO,
+    name="ssa",
+    title="spread spurious attribute: learn it from validation's, predict training's, Group DRO",
+    paper="Nam et al. 2022",
+    cost="1x + at most 6 attribute_steps / steps",
+)

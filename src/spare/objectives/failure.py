@@ -1,0 +1,77 @@
+"""LfF's loss: two networks, and the one learns from where the other fails.
+
+Nam, Cha, Ahn, Lee, Shin: Learning from Failure: De-biasing Classifier from Biased Classifier,
+NeurIPS 2020. With l_b and l_d the cross-entropies of the biased and the debiased network on an
+example, and p_b the biased network's probability of the label:
+
+    b <- a b + (1 - a) l_b,   d <- a d + (1 - a) l_d      the first visit sets b = l_b, d = l_d
+    W = b' / (b' + d' + 1e-8)      b', d': divided by the largest of all examples of the same class
+    loss = mean of q p_b^q l_b + mean of W l_d            no gradient through p_b^q and W
+
+So the biased network dwells on what it finds easy, and the debiased one on what that finds hard.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+SMALL = 1e-8
+
+
+class LearningFromFailure(nn.Module):
+    """Holds the biased network and both averages, so that a checkpoint has them.
+
+    biased   a network of its own, trained along by the same optimiser
+    labels   of all training examples, in order
+    q        how much more the biased network dwells on what it finds easy
+    decay    how much of an example's average loss stays at each visit (a)
+    """
+
+    #: The loop counts each example that it draws as so many: it goes through both networks.
+    passes = 2
+
+    averages: Tensor
+    visited: Tensor
+
+    def __init__(self, biased: nn.Module, labels: Any, q: float = 0.7, decay: float = 0.7):
+        super().__init__()
+        self.biased = biased
+        self.q, self.decay = q, decay
+        self._labels = torch.as_tensor(np.asarray(labels, dtype=np.int64)).expand(2, -1)
+        self._classes = int(self._labels.max()) + 1
+        # Row 0 is b, row 1 is d. A loss is never negative, so 0 never is a class's largest.
+        self.register_buffer("averages", torch.zeros(self._labels.shape))
+        self.register_buffer("visited", torch.zeros(self._labels.shape[1], dtype=torch.bool))
+
+    def forward(self, model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
+        losses = torch.stack(
+            [
+                nn.functional.cross_entropy(network(x), y, reduction="none")
+                for network in (self.biased, model)
+            ]
+        )
+        rows = torch.as_tensor(index)
+        with torch.no_grad():
+            easy = self.q * torch.exp(-self.q * losses[0])  # p_b = exp(-l_b)
+            self.remember(losses, rows)
+            hard = self.weights(rows)
+        return (easy * losses[0]).mean() + (hard * losses[1]).mean()
+
+    def remember(self, losses: Tensor, rows: Tensor) -> None:
+        """Move the averages of these examples towards their losses, (2, examples)."""
+        moved = self.decay * self.averages[:, rows] + (1 - self.decay) * losses
+        self.averages[:, rows] = torch.where(self.visited[rows], moved, losses)
+        self.visited[rows] = True
+
+    def weights(self, rows: Tensor) -> Tensor:
+        """W of these examples."""
+        largest = torch.zeros(2, self._classes).scatter_reduce(
+            1, self._labels, self.averages, "amax"
+        )
+        largest = largest.clamp(min=torch.finfo(torch.float32).tiny)
+        b, d = self.averages[:, rows] / largest.gather(1, self._labels[:, rows])
+        return b / (b + d + SMALL)

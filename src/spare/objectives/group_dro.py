@@ -1,0 +1,44 @@
+"""Group DRO's loss: the groups with the largest loss count most.
+
+Sagawa, Koh, Hashimoto, Liang: Distributionally Robust Neural Networks for Group Shifts, ICLR 2020.
+With L_g the mean loss of group g in the batch, n_g its size in training, K the adjustment:
+
+    q_g <- q_g exp(eta (L_g + K / sqrt(n_g))) for the groups in the batch;  q <- q / sum q
+    loss = sum_g q_g L_g                                   no gradient through q
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+class GroupDro(nn.Module):
+    """Holds q, so that a checkpoint has it."""
+
+    q: Tensor
+
+    def __init__(self, groups: Any, eta: float = 0.01, adjustment: float = 0.0):
+        super().__init__()
+        names, codes, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+        self.eta = eta
+        self._codes = torch.as_tensor(codes)
+        self._extra = adjustment / torch.as_tensor(sizes, dtype=torch.float32).sqrt()
+        self.register_buffer("q", torch.full((len(names),), 1 / len(names)))
+
+    def forward(self, model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
+        losses = nn.functional.cross_entropy(model(x), y, reduction="none")
+        return self.weighted(losses, self._codes[index])
+
+    def weighted(self, losses: Tensor, groups: Tensor) -> Tensor:
+        """The loss of a batch; moves q."""
+        counts = torch.bincount(groups, minlength=len(self.q))
+        means = torch.zeros(len(self.q)).index_add(0, groups, losses) / counts.clamp(min=1)
+        with torch.no_grad():
+            pull = torch.where(counts > 0, means + self._extra, torch.zeros(()))
+            grown = self.q * torch.exp(self.eta * pull)
+            self.q.copy_(grown / grown.sum())
+        return (self.q * means).sum()

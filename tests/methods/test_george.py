@@ -1,0 +1,175 @@
+"""GEORGE: whose features are clustered, and what the second training takes the worst case over."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from spare.errors import InputError, SpareWarning
+from spare.groups.strata import infer_strata
+from spare.methods import METHODS, george
+from spare.objectives.group_dro import GroupDro
+from spare.stages import Stages
+from spare.train import outputs
+from tests.methods.test_methods import SETTINGS, fit, stages_for
+
+GEORGE = METHODS["george"]
+
+
+def options(**more):
+    return GEORGE.options(**{"reduction": "pca", "strata_max": 4} | more)
+
+
+@pytest.fixture
+def spied(monkeypatch):
+    """What each stage was trained with, and what came out, by its name."""
+    seen = {}
+    original = Stages.train
+
+    def spy(self, name, task, batches, **more):
+        seen[name] = (batches, more, trained := original(self, name, task, batches, **more))
+        return trained
+
+    monkeypatch.setattr(Stages, "train", spy)
+    return seen
+
+
+def test_the_worst_case_is_over_the_clusters_each_drawn_with_the_same_mass(toy, spied):
+    fitted, stages = fit(GEORGE, toy, options(eta=0.5))
+    batches, more, _ = spied["train"]
+    objective = more["objective"]
+    assert isinstance(objective, GroupDro)
+    groups = fitted.groups.ids
+    assert (objective._codes.numpy() == groups).all()
+    assert objective.eta == 0.5
+    assert len(objective.q) == groups.max() + 1 >= 4
+    assert objective.q.std() > 0  # they have moved
+    drawn = np.concatenate([np.concatenate(batches(np.random.default_rng(i))) for i in range(20)])
+    shares = np.bincount(groups[drawn]) / len(drawn)
+    assert shares == pytest.approx(np.full(len(shares), 1 / len(shares)), abs=0.03)
+    assert fitted.probabilities.sum() == pytest.approx(1)
+    assert more["inferred_groups"] is fitted.held_out["val"]
+    # A whole plain training, then a whole one with Group DRO: twice the cost.
+    assert stages.examples_seen == 2 * SETTINGS.epochs * len(toy.train)
+
+
+def test_the_features_are_those_of_the_best_average_on_validation(toy, spied):
+    # With this rate the best epoch is not the last, so that the two can be told apart.
+    settings = replace(SETTINGS, epochs=6, lr=0.3)
+    fitted, _ = fit(GEORGE, toy, options(), settings=settings)
+    _, more, trained = spied["reference"]
+    assert (more["select"], more["as_part"]) == ("val_average", "early")
+    best = trained.kept["val_average"]
+    assert best.epoch < 6
+    assert fitted.notes["separated_at"] == best.epoch
+    expected = {}
+    for when, state in (("best", best.state), ("last", trained.last)):
+        trained.model.load_state_dict(state)
+        said = {name: outputs(trained.model, split) for name, split in toy.splits().items()}
+        expected[when] = infer_strata(
+            said["train"].features,
+            toy.train.labels,
+            torch.nn.functional.cross_entropy(
+                said["train"].logits, torch.tensor(toy.train.labels), reduction="none"
+            ),
+            val=(said["val"].features, toy.val.labels),
+            reduction="pca",
+            strata_max=4,
+        )
+        if when == "best":
+            for name, ids in fitted.held_out.items():
+                split = toy.splits()[name]
+                assert (ids == expected[when].assign(said[name].features, split.labels)).all()
+    assert (fitted.groups.ids == expected["best"].ids).all()
+    assert not np.array_equal(fitted.groups.ids, expected["last"].ids)
+    assert set(fitted.held_out) == {"val", "test"}
+
+
+def test_pieces_are_judged_by_losses_and_by_validation(toy, monkeypatch):
+    given = []
+
+    def spy(*arguments, **more):
+        given.append((arguments, more))
+        return infer_strata(*arguments, **more)
+
+    monkeypatch.setattr(george, "infer_strata", spy)
+    fit(GEORGE, toy, options())
+    fit(GEORGE, toy, options(overcluster=False))
+    (features, labels, losses), more = given[0]
+    assert len(features) == len(losses) == len(toy.train)
+    assert losses.min() >= 0
+    assert (labels == toy.train.labels).all()
+    assert len(more["val"][0]) == len(toy.val)
+    assert (more["val"][1] == toy.val.labels).all()
+    assert more["overcluster"]
+    assert given[1][0][2] is None
+    assert not given[1][1]["overcluster"]
+
+
+def test_without_validation_the_last_weights_are_used(toy, spied):
+    alone = replace(toy, val=None, test=None)
+    fitted, _ = fit(GEORGE, alone, options())
+    assert fitted.notes["separated_at"] == SETTINGS.epochs
+    assert fitted.held_out == {}
+    assert spied["reference"][2].kept == {}
+    assert fitted.groups.ids.max() >= 3
+
+
+def test_it_finds_the_minorities(toy):
+    fitted, _ = fit(GEORGE, toy, options(strata_max=2), settings=replace(SETTINGS, epochs=8))
+    minority = toy.train.attributes["place"] != toy.train.labels
+    assert (~fitted.groups.in_majority())[minority].mean() > 0.9
+
+
+def test_the_boundary_of_two_classes(toy, spied):
+    fitted, _ = fit(GEORGE, toy, options(reduction="boundary"))
+    _, _, trained = spied["reference"]
+    weight = trained.kept["val_average"].state["head.weight"].double().numpy()
+    normal = weight[1] - weight[0]
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(5, 8))
+    projected = fitted.groups.prepare(features)[:, 0]
+    assert projected == pytest.approx(features @ normal / np.linalg.norm(normal))
+    assert fitted.notes["reduction"] == "boundary"
+
+
+def test_the_boundary_of_three_classes_is_refused_before_anything_is_trained(toy, spied):
+    labels = np.arange(len(toy.train)) % 3
+    three = replace(
+        toy,
+        train=replace(toy.train, labels=labels),
+        val=None,
+        test=None,
+        class_names=("left", "middle", "right"),
+    )
+    with pytest.raises(InputError, match="for two classes, and toy has 3"):
+        fit(GEORGE, three, options(reduction="boundary"))
+    assert not spied
+
+
+def test_a_missing_umap_is_said_once_and_written_down(toy, monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)
+    task = toy.as_seen_by("none")
+    with pytest.warns(SpareWarning, match="umap-learn is not installed") as caught:
+        found = george.INFERENCE.infer(task, stages_for(), GEORGE.options(strata_max=2))
+    assert len(caught) == 1
+    assert found.notes["reduction"] == "pca"
+
+
+def test_its_paper_selects_by_the_worst_cluster_on_validation():
+    assert GEORGE.own_rule == "val_inferred_groups"
+    assert GEORGE.sees(GEORGE.options()) == "none"
+    assert GEORGE.cost == "2x"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [({"reduction": "pac"}, "did you mean 'pca'"), ({"strata_max": 1}, "strata_max is at least 2")],
+)
+def test_impossible_options_are_refused(wrong, says):
+    with pytest.raises(InputError, match=says):
+        GEORGE.options(**wrong)

@@ -1,0 +1,128 @@
+"""Any inference with any trainer."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from spare.datasets import locate
+from spare.errors import InputError
+from spare.methods import INFERENCES, METHODS, TRAINERS, method_named
+from spare.methods.method import NoOptions, joined
+from spare.presets import plan
+from spare.stages import Stages
+from tests.methods.test_methods import fit
+
+PAIRS = [f"{first}+{second}" for first in ("spare", "jtt", "truth") for second in TRAINERS]
+NAMED = {tuple(half.name for half in m.halves) for m in METHODS.values() if m.halves}
+PAIRS = [pair for pair in PAIRS if tuple(pair.split("+")) not in NAMED]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_every_pair_trains(toy, name):
+    method = method_named(name)
+    fitted, _ = fit(method, toy)
+    assert len(fitted.probabilities) == len(toy.train)
+    assert fitted.probabilities.sum() == pytest.approx(1)
+    assert method.sees(method.options()) == ("train" if name.startswith("truth") else "none")
+
+
+def test_the_first_half_names_the_groups_and_the_second_uses_them(toy, monkeypatch):
+    """JTT's repeating on SPARE's groups repeats all but the largest cluster of each class."""
+    plans = {}
+    original = Stages.train
+
+    def spy(self, name, task, batches, **more):
+        plans[name] = np.concatenate(batches(np.random.default_rng(0)))
+        return original(self, name, task, batches, **more)
+
+    monkeypatch.setattr(Stages, "train", spy)
+    method = method_named("spare+jtt")
+    fitted, _ = fit(method, toy, method.options(k=2, upweight=5))
+    times = np.bincount(plans["train"], minlength=len(toy.train))
+    assert (times == np.where(fitted.groups.in_majority(), 1, 6)).all()
+    assert not fitted.groups.in_majority().all()
+
+
+def test_a_pair_with_a_name_of_its_own_is_called_by_it():
+    with pytest.raises(InputError, match=r"spare\+spare is what spare is"):
+        method_named("spare+spare")
+    with pytest.raises(InputError, match=r"before '\+'.*did you mean 'spare'"):
+        method_named("spear+gdro")
+    with pytest.raises(InputError, match=r"after '\+'.*did you mean 'gdro'"):
+        method_named("spare+gdr")
+
+
+def test_the_halves_of_the_published_methods():
+    halves = {name: tuple(h.name for h in m.halves) for name, m in METHODS.items() if m.halves}
+    assert halves["spare"] == ("spare", "spare")
+    assert halves["jtt"] == ("jtt", "jtt")
+    assert halves["eiil"] == ("eiil", "gdro")
+    assert halves["gb"] == ("truth", "gb")
+    assert halves["gdro"] == ("truth", "gdro")
+    assert set(INFERENCES) >= {"spare", "jtt", "eiil", "truth"}
+
+
+def test_options_of_both_halves_and_their_checks():
+    @dataclasses.dataclass(frozen=True)
+    class A:
+        a: int = 1
+
+        def __post_init__(self):
+            if self.a < 0:
+                raise InputError("a")
+
+    @dataclasses.dataclass(frozen=True)
+    class B:
+        b: int = 2
+
+        def __post_init__(self):
+            if self.b < 0:
+                raise InputError("b")
+
+    both = joined(A, B)
+    assert dataclasses.asdict(both()) == {"a": 1, "b": 2}
+    for wrong in ("a", "b"):
+        with pytest.raises(InputError, match=wrong):
+            both(**{wrong: -1})
+    assert joined(A, NoOptions) is A
+    assert joined(NoOptions, NoOptions) is NoOptions
+
+
+def test_a_pair_infers_by_one_preset_and_trains_by_the_other():
+    source = locate("urbancars")
+    pair = plan(source, method_named("spare+jtt"), {})
+    spare, jtt = (plan(source, METHODS[name], {}) for name in ("spare", "jtt"))
+    assert pair.options.k == spare.options.k == 4
+    assert pair.options.early_lr == spare.options.early_lr
+    assert pair.options.upweight == jtt.options.upweight == 100
+    assert pair.settings == jtt.settings
+    assert jtt.settings.lr != spare.settings.lr
+
+
+@pytest.mark.parametrize("per_class", [False, True])
+def test_eiil_takes_the_worst_case_over_its_environments(toy, per_class):
+    options = METHODS["eiil"].options(environment_steps=0, per_class=per_class)
+    from tests.methods.test_methods import stages_for
+
+    found = INFERENCES["eiil"].infer(toy.as_seen_by("none"), stages_for(), options)
+    assert len(np.unique(found.worst_case_over)) == (4 if per_class else 2)
+    minority = toy.train.attributes["place"] != toy.train.labels
+    assert minority[~found.groups.in_majority()].mean() > 0.7
+
+
+def test_pgi_goes_on_from_the_reference_model(toy, monkeypatch):
+    started = {}
+    original = Stages.train
+
+    def spy(self, name, task, batches, **more):
+        trained = original(self, name, task, batches, **more)
+        started[name] = (more.get("start"), trained.last)
+        return trained
+
+    monkeypatch.setattr(Stages, "train", spy)
+    fit(METHODS["pgi"], toy)
+    start, reference = started["train"][0], started["reference"][1]
+    assert all(start[name].equal(value) for name, value in reference.items())
