@@ -90,7 +90,7 @@ def _work(
     report("pictures", 1, 1)
     return {
         "kind": planned.source.kind,
-        "discovery": describe(task, groups),
+        "discovery": describe(task, groups, drawn),
         "splits": {name: len(split) for name, split in task.splits().items()},
         "sheets": sheets,
         "notes": {"separated_at": epoch, "warnings": notes},

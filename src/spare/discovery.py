@@ -14,8 +14,12 @@ from spare.metrics import minority_recovery, true_minority
 from spare.task import Task
 
 
-def describe(task: Task, groups: Groups) -> dict[str, Any]:
-    """What was found in each class; true attributes are used here only to score it."""
+def describe(task: Task, groups: Groups, probabilities: np.ndarray) -> dict[str, Any]:
+    """What was found in each class; true attributes are used here only to score it.
+
+    probabilities   how likely each training example is drawn
+    """
+    mass = np.bincount(groups.ids, weights=probabilities, minlength=len(groups.names()))
     recovery: dict[Any, dict[str, Any]] = {}
     if task.train.attributes:
         labels = np.asarray(task.train.labels)
@@ -28,7 +32,8 @@ def describe(task: Task, groups: Groups) -> dict[str, Any]:
             "scores": {str(k): score for k, score in seen.scores.items()},
             "power": seen.power,
             "sizes": seen.sizes,
-            "shares": seen.shares,
+            # A class that is never drawn shares out nothing.
+            "shares": (mass[seen.ids] / (mass[seen.ids].sum() or 1)).tolist(),
             "note": seen.note,
             **recovery.get(label, {}),
         }

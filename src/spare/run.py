@@ -129,8 +129,8 @@ def _work(
     _write_weights(partial, states)
     discovery = None
     if fitted.groups is not None:
-        discovery = describe(task, fitted.groups)
         assert fitted.probabilities is not None
+        discovery = describe(task, fitted.groups, fitted.probabilities)
         write_groups(partial, task, fitted.groups, fitted.held_out, fitted.probabilities)
     parts = stages.seconds
     # Work of an interrupted process counts too: a stage's clock is in its checkpoint.
