@@ -21,7 +21,11 @@ JttOptions = METHODS["jtt"].options
 SpareOptions = METHODS["spare"].options
 SETTINGS = Settings(epochs=4, batch_size=16, lr=0.01)
 #: An epoch of CnC is a hundred plain ones.
-SHORTER = {"cnc": {"anchor_share": 0.1}}
+SHORTER = {
+    "cnc": {"anchor_share": 0.1},
+    "eiil": {"environment_steps": 300},
+    "pgi": {"environment_steps": 300},
+}
 
 
 def stages_for(seed=0, settings=SETTINGS, **more):

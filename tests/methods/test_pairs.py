@@ -123,6 +123,6 @@ def test_pgi_goes_on_from_the_reference_model(toy, monkeypatch):
         return trained
 
     monkeypatch.setattr(Stages, "train", spy)
-    fit(METHODS["pgi"], toy)
+    fit(METHODS["pgi"], toy, METHODS["pgi"].options(environment_steps=0))
     start, reference = started["train"][0], started["reference"][1]
     assert all(start[name].equal(value) for name, value in reference.items())

@@ -53,15 +53,16 @@ def environments(
         found = gradients > 0
     else:
         rng = torch.Generator().manual_seed(seed)
-        free = torch.randn(len(gradients), generator=rng, dtype=torch.float64).requires_grad_()
-        optimizer = torch.optim.Adam([free], lr=lr)
+        free = torch.randn(len(gradients), generator=rng, dtype=torch.float64)
+        optimizer = torch.optim.Adam([free], lr=lr, maximize=True, fused=True)
         for _ in range(steps):
             inside = free.sigmoid()
-            first, second = (inside * gradients).mean(), ((1 - inside) * gradients).mean()
-            optimizer.zero_grad()
-            (-(first**2 + second**2) / 2).backward()
+            first = torch.dot(inside, gradients) / len(free)
+            second = gradients.mean() - first
+            # By hand what autograd would take three times as long for.
+            free.grad = (first - second) / len(free) * gradients * inside * (1 - inside)
             optimizer.step()
-        found = free.detach() > 0
+        found = free > 0
         if gradients[found].mean() < gradients[~found].mean():  # which is 1 is a matter of luck
             found = ~found
     hurt = found.numpy()
