@@ -181,8 +181,9 @@ def test_a_run_that_ended_just_before_its_new_name_is_completed(done, tmp_path):
 
 def test_selection_rules_need_what_they_need(tmp_path):
     rule = {"epochs": "2", "selection": "val_inferred_groups"}
-    with pytest.raises(InputError, match="needs a method that infers groups"):
-        quick(tmp_path / "a", "erm", overrides=rule)
+    for method in ("erm", "gb"):
+        with pytest.raises(InputError, match="needs a method that infers groups"):
+            quick(tmp_path / "a", method, overrides=rule)
     record = quick(tmp_path / "b", overrides=rule)
     assert record["selection"] == "val_inferred_groups"
     assert record["sees"] == "none"

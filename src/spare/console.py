@@ -131,9 +131,14 @@ def print_discovery(record: dict[str, Any]) -> None:
     """What was found in each class; recall and precision where the true groups are known."""
     if not record["discovery"]:
         return
-    epoch = record["notes"].get("separated_at")
-    when = "in the given outputs" if epoch is None else f"after epoch {epoch}"
-    print(f"\nWhat was found in each class {when}:")
+    if record.get("sees") == "train":
+        print("\nThe true groups of each class, which this method was given:")
+    elif "separated_at" not in record["notes"]:
+        print("\nWhat was found in each class:")
+    else:
+        epoch = record["notes"]["separated_at"]
+        when = "in the given outputs" if epoch is None else f"after epoch {epoch}"
+        print(f"\nWhat was found in each class {when}:")
     rows = []
     for name, seen in record["discovery"].items():
         score = "-" if seen["silhouette"] is None else f"{seen['silhouette']:.3f}"
@@ -148,7 +153,7 @@ def print_discovery(record: dict[str, Any]) -> None:
         for key in ("recall", "precision"):
             row.append("-" if seen.get(key) is None else percent(seen[key]))
         rows.append(row)
-    heads = ["class", "clusters", "silhouette", "power", "sizes", "share of draws %"]
+    heads = ["class", "groups", "silhouette", "power", "sizes", "share of draws %"]
     heads += ["minority recall %", "precision %"]
     if all(row[-2:] == ["-", "-"] for row in rows):  # no true groups to compare with
         heads, rows = heads[:-2], [row[:-2] for row in rows]

@@ -122,9 +122,11 @@ def _work(
     notes += more_notes
 
     trained = kept[fitted.trained.name]
-    states = {when: trained.kept[rule] for when, rule in rules.items() if rule in trained.kept}
-    states["last"] = Kept(len(trained.history), trained.last)
-    states.setdefault("selected", states["last"])
+    last = Kept(len(trained.history), trained.last)
+    states = {"selected": trained.kept.get(rules["selected"], last)}
+    if rules.get("own_rule") in trained.kept:
+        states["own_rule"] = trained.kept[rules["own_rule"]]
+    states["last"] = last
     scores = _scores(task, fitted, states, planned)
     _write_weights(partial, states)
     discovery = None

@@ -50,7 +50,7 @@ def train(
     return trained, (draw.mass / draw.sizes)[draw.codes]
 
 
-INFERENCE = Inference("truth", sees("train"), infer)
+INFERENCE = Inference("truth", sees("train"), infer, names_held_out=False)
 TRAINER = Trainer("gb", train)
 METHOD = combined(
     INFERENCE,

@@ -67,6 +67,8 @@ class Inference:
     sees: Callable[[Any], str]
     infer: Callable[[Task, Stages, Any], Inferred]
     options: type = NoOptions
+    #: False when it has nothing to say of held-out examples, as selection by inferred groups needs.
+    names_held_out: bool = True
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def combined(
         sees=inference.sees,
         fit=fit,
         options=joined(inference.options, trainer.options),
-        infers_groups=True,
+        infers_groups=inference.names_held_out,
         halves=(inference, trainer),
         **{"paper": "-"} | more,
     )
