@@ -31,8 +31,7 @@ def importance_weights(
     >>> importance_weights([0, 0, 0, 1, 2, 2], [0, 0, 0, 0, 1, 1]).round(3).tolist()
     [0.083, 0.083, 0.083, 0.25, 0.25, 0.25]
     """
-    draw = GroupDraw(groups, labels, power, class_mass)
-    return (draw.mass / draw.sizes)[draw.codes]
+    return GroupDraw(groups, labels, power, class_mass).probabilities
 
 
 class GroupDraw:
@@ -82,6 +81,11 @@ class GroupDraw:
             whole = sizes.sum() / len(labels) if class_mass == "natural" else 1 / len(classes)
             mass[own] = shares(sizes, power_of(power, label)) * whole
         return mass
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """How likely each example is drawn."""
+        return (self.mass / self.sizes)[self.codes]
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Row numbers of `count` examples, drawn with replacement."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -285,11 +286,28 @@ def test_impossible_options_are_refused(wrong, says):
         METHODS["ssa"].options(**wrong)
 
 
-def test_rate_and_decay_are_the_settings_or_the_options():
-    default = recipe._settings(stages_for(), SsaOptions())
-    assert (default.lr, default.weight_decay) == (SETTINGS.lr, SETTINGS.weight_decay)
-    own = recipe._settings(stages_for(), SsaOptions(attribute_lr=0.3, attribute_weight_decay=0.0))
-    assert (own.lr, own.weight_decay) == (0.3, 0.0)
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, (SETTINGS.lr, SETTINGS.weight_decay)),
+        ({"attribute_lr": 0.3, "attribute_weight_decay": 0.0}, (0.3, 0.0)),
+    ],
+)
+def test_rate_and_decay_are_the_settings_or_the_options(toy, monkeypatch, given, wanted):
+    used = []
+    original = Stages.train
+
+    def spy(self, name, task, batches, **more):
+        if name.startswith("attribute"):
+            used.append((more["settings"].lr, more["settings"].weight_decay))
+        return original(self, name, task, batches, **more)
+
+    monkeypatch.setattr(Stages, "train", spy)
+    options = SsaOptions(attribute_steps=2, attribute_checks=1, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SpareWarning)
+        recipe.infer(toy.as_seen_by("val"), stages_for(), options)
+    assert used == [wanted] * 3
 
 
 def test_batches_pair_rows_of_both_kinds():

@@ -47,7 +47,7 @@ def train(
     trained = stages.train(
         "train", task, batches, initial=found.initial, inferred_groups=found.held_out.get("val")
     )
-    return trained, (draw.mass / draw.sizes)[draw.codes]
+    return trained, draw.probabilities
 
 
 INFERENCE = Inference("truth", sees("train"), infer, names_held_out=False)

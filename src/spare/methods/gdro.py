@@ -50,7 +50,7 @@ def train(
         initial=found.initial,
         inferred_groups=found.held_out.get("val"),
     )
-    return trained, (draw.mass / draw.sizes)[draw.codes] if options.balanced else np.full(n, 1 / n)
+    return trained, draw.probabilities if options.balanced else np.full(n, 1 / n)
 
 
 TRAINER = Trainer("gdro", train, GdroOptions)

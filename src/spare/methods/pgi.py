@@ -61,7 +61,7 @@ def train(
         initial=found.initial,
         inferred_groups=found.held_out.get("val"),
     )
-    return trained, (draw.mass / draw.sizes)[draw.codes]
+    return trained, draw.probabilities
 
 
 TRAINER = Trainer("pgi", train, InvarianceOptions)

@@ -1,4 +1,4 @@
-"""The plain model that JTT, EIIL and PGI look at before they train."""
+"""The plain model that a method looks at before it trains: JTT's, EIIL's, PGI's, CnC's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spare.batches import shuffled
 from spare.errors import InputError
 from spare.stages import Stages
 from spare.task import Task
-from spare.train import Trained
+from spare.train import Settings, Trained
 
 
 @dataclass(frozen=True)
@@ -24,22 +24,25 @@ class ReferenceOptions:
             raise InputError(f"reference_epochs is at least 1, not {self.reference_epochs}.")
 
 
+def early_settings(settings: Settings, lr: float, weight_decay: float) -> Settings:
+    """For a short training beforehand; a rate of 0 and a decay below 0 are the settings' own."""
+    return replace(
+        settings,
+        schedule="constant",
+        warmup_epochs=0.0,
+        ema=0.0,
+        lr=lr or settings.lr,
+        weight_decay=settings.weight_decay if weight_decay < 0 else weight_decay,
+    )
+
+
 def train_reference(task: Task, stages: Stages, options: ReferenceOptions) -> Trained:
-    settings = stages.settings
-    decay = options.early_weight_decay
+    settings = early_settings(stages.settings, options.early_lr, options.early_weight_decay)
     return stages.train(
         "reference",
         task,
         shuffled(len(task.train), settings.batch_size),
-        settings=replace(
-            settings,
-            epochs=options.reference_epochs,
-            schedule="constant",
-            warmup_epochs=0.0,
-            ema=0.0,
-            lr=options.early_lr or settings.lr,
-            weight_decay=settings.weight_decay if decay < 0 else decay,
-        ),
+        settings=replace(settings, epochs=options.reference_epochs),
         validate=False,
         as_part="early",
     )

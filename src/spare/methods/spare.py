@@ -24,6 +24,7 @@ from spare.errors import InputError, unknown
 from spare.groups.clusters import CLEAR_SILHOUETTE, infer_groups
 from spare.groups.groups import Groups
 from spare.methods.method import Inference, Inferred, Trainer, combined
+from spare.methods.reference import early_settings
 from spare.stages import Stages
 from spare.task import Split, Task
 from spare.train import Outputs, Settings, Trained
@@ -119,7 +120,7 @@ def train(
         start=found.early if options.warm_start else None,
         inferred_groups=found.held_out.get("val"),
     )
-    return trained, (draw.mass / draw.sizes)[draw.codes]
+    return trained, draw.probabilities
 
 
 @dataclass(frozen=True)
@@ -194,15 +195,7 @@ def _early_training(
 
 
 def _early_settings(stages: Stages, options: SeparationOptions) -> Settings:
-    decay = options.early_weight_decay
-    return replace(
-        stages.settings,
-        schedule="constant",
-        warmup_epochs=0.0,
-        ema=0.0,
-        lr=options.early_lr or stages.settings.lr,
-        weight_decay=stages.settings.weight_decay if decay < 0 else decay,
-    )
+    return early_settings(stages.settings, options.early_lr, options.early_weight_decay)
 
 
 def _cross_fitted(task: Task, stages: Stages, options: SeparationOptions) -> list[Separation]:

@@ -33,11 +33,12 @@ from spare.groups.groups import groups_from_parts
 from spare.inputs import Joined
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
+from spare.methods.reference import early_settings
 from spare.objectives.pseudo_labels import pseudo_label_loss
 from spare.selection import worst_accuracy
 from spare.stages import Stages
 from spare.task import Split, Task
-from spare.train import Settings, Trained
+from spare.train import Trained
 
 FOLDS = 3
 
@@ -138,7 +139,7 @@ def _train_predictor(
         np.concatenate([labelled.split.labels, unlabelled.labels]),
     )
     steps = math.ceil(options.attribute_steps / options.attribute_checks)
-    settings = _settings(stages, options)
+    settings = early_settings(stages.settings, options.attribute_lr, options.attribute_weight_decay)
     best: Trained | None = None
     note = {"worst_group": -1.0, "steps": 0}
     earlier = None
@@ -148,7 +149,7 @@ def _train_predictor(
             name,
             replace(task, train=joined, val=None, test=None),
             paired(len(labelled.groups), len(unlabelled), settings.batch_size, steps),
-            settings=replace(settings, epochs=check),
+            settings=replace(settings, epochs=check, accumulate=1),
             objective=pseudo_label_loss(
                 labelled.split.labels, labelled.attributes, values, options.attribute_confidence
             ),
@@ -176,19 +177,6 @@ def _train_predictor(
             stacklevel=2,
         )
     return best, note
-
-
-def _settings(stages: Stages, options: SsaOptions) -> Settings:
-    decay = options.attribute_weight_decay
-    return replace(
-        stages.settings,
-        accumulate=1,
-        schedule="constant",
-        warmup_epochs=0.0,
-        ema=0.0,
-        lr=options.attribute_lr or stages.settings.lr,
-        weight_decay=stages.settings.weight_decay if decay < 0 else decay,
-    )
 
 
 def _halves(task: Task, values: int, seed: int) -> tuple[_Half, _Half]:
