@@ -11,6 +11,7 @@ import torch
 
 from spare.inputs import TensorInputs
 from spare.models import Classifier
+from spare.stages import Stages
 from spare.task import Split, Task
 
 ROOT = Path(__file__).parents[1]
@@ -52,3 +53,23 @@ def toy_task(seed: int = 0, n: int = 400, share: float = 0.9) -> Task:
 @pytest.fixture
 def toy() -> Task:
     return toy_task()
+
+
+@pytest.fixture
+def stage_calls(monkeypatch):
+    """What each stage was called with, by its name, and what came of it."""
+    calls = {}
+    original = Stages.train
+
+    def spy(self, name, task, batches, **more):
+        trained = original(self, name, task, batches, **more)
+        calls[name] = {"batches": batches, "trained": trained, **more}
+        return trained
+
+    monkeypatch.setattr(Stages, "train", spy)
+    return calls
+
+
+def drawn_rows(call) -> np.ndarray:
+    """The rows that a stage draws in an epoch, given what it was called with."""
+    return np.concatenate(call["batches"](np.random.default_rng(0)))

@@ -16,6 +16,7 @@ FLOORS = [
         "console",
         "files",
         "folders",
+        "folds",
         "imported",
         "inputs",
         "silhouettes",

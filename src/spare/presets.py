@@ -122,6 +122,8 @@ def _method_preset(
     """A method's own part of a preset. A pair without a name of its own infers groups as the method
     that the first half comes from does, and trains as that of the second half."""
     parts: Mapping[str, dict[str, Any]] = preset.get("methods", {})
+    if method.like:
+        return parts.get(method.like, {}) | parts.get(method.name, {})
     if method.name in parts or method.halves is None:
         return parts.get(method.name, {})
     inference, trainer = method.halves

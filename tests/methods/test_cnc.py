@@ -12,27 +12,11 @@ from spare.errors import InputError, SpareWarning
 from spare.inputs import TensorInputs
 from spare.methods.cnc import METHOD, CncOptions
 from spare.models import Classifier
-from spare.stages import Stages
 from spare.task import Split
 from spare.train import Settings
 from tests.methods.test_methods import SETTINGS, fit
 
 QUICK = CncOptions(anchor_share=0.1)
-
-
-@pytest.fixture
-def stage_calls(monkeypatch):
-    """What each stage was called with, by its name, and what came of it."""
-    calls = {}
-    original = Stages.train
-
-    def spy(self, name, task, batches, **more):
-        trained = original(self, name, task, batches, **more)
-        calls[name] = {"batches": batches, "trained": trained, **more}
-        return trained
-
-    monkeypatch.setattr(Stages, "train", spy)
-    return calls
 
 
 def test_slices_are_what_the_first_model_says_of_examples_as_they_are(toy, stage_calls):

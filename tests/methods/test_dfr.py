@@ -22,7 +22,7 @@ from spare.methods.dfr import (
     l1_regression,
     mean_layer,
 )
-from spare.methods.dfr_val import DfrValOptions, halves
+from spare.methods.dfr_val import DfrValOptions
 from spare.models import Classifier
 from spare.selection import worst_accuracy
 from spare.stages import Stages
@@ -111,19 +111,10 @@ def test_the_last_layer_is_the_mean_of_the_regressions(name, toy, regressions):
     assert state["head.bias"].numpy() == pytest.approx(bias, rel=1e-5)
 
 
-def test_only_the_last_layer_differs_from_the_base(toy, monkeypatch):
-    bases = []
-    original = Stages.train
-
-    def spy(self, name, *given, **more):
-        trained = original(self, name, *given, **more)
-        bases.append((name, trained))
-        return trained
-
-    monkeypatch.setattr(Stages, "train", spy)
+def test_only_the_last_layer_differs_from_the_base(toy, stage_calls):
     fitted, stages = fit("dfr", toy)
-    ((name, base),) = bases
-    assert name == "base"
+    assert set(stage_calls) == {"base"}
+    base = stage_calls["base"]["trained"]
     differ = {n for n, value in fitted.trained.last.items() if not value.equal(base.last[n])}
     assert differ == {"head.weight", "head.bias"}
     assert stages.examples_seen == SETTINGS.epochs * len(toy.train)
@@ -213,8 +204,8 @@ def test_c_is_chosen_by_the_worst_group_of_examples_that_nothing_was_fitted_to(
     fitted_to = {row.tobytes() for _, used, _ in regressions[:7] for row in used.features}
     assert not fitted_to & {row.tobytes() for row in tuned_on[0].features}
     groups = np.bincount(toy.groups(toy.val))
-    wanted = groups if name == "dfr" else groups // 2
-    assert np.bincount(tuned_on[0].groups).tolist() == wanted.tolist()
+    wanted = groups if name == "dfr" else groups / 2
+    assert np.abs(np.bincount(tuned_on[0].groups) - wanted).max() <= 0.5
 
 
 def test_the_worst_group_of_a_layer():
@@ -224,14 +215,6 @@ def test_the_worst_group_of_a_layer():
     )
     assert layer.worst_group(examples) == 0
     assert layer.worst_group(examples.some(np.array([0, 2, 3]))) == 1
-
-
-def test_halves_have_half_of_every_group_each():
-    groups = np.repeat([0, 3, 5], [11, 2, 40])
-    one, two = halves(groups, seed=1)
-    assert sorted([*one, *two]) == list(range(53))
-    assert np.bincount(groups[one]).tolist() == [6, 0, 0, 1, 0, 20]
-    assert not np.array_equal(one, halves(groups, seed=2)[0])
 
 
 def test_which_labels_each_may_see(toy):

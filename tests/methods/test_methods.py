@@ -15,7 +15,7 @@ from spare.methods import spare as recipe
 from spare.methods.spare import clarity, smallest_recall
 from spare.stages import Stages
 from spare.train import Settings
-from tests.conftest import toy_task
+from tests.conftest import drawn_rows, toy_task
 
 JttOptions = METHODS["jtt"].options
 SpareOptions = METHODS["spare"].options
@@ -83,54 +83,39 @@ def test_an_unknown_method_is_refused_with_the_nearest():
         method_named("spear")
 
 
-def drawn_groups(method, task, monkeypatch, options=None):
+def drawn_groups(method, task, stage_calls, options=None):
     """The true groups of what a method's last training stage draws in one epoch."""
-    plans = {}
-    original = Stages.train
-
-    def spy(self, name, task, batches, **more):
-        plans[name] = np.concatenate(batches(np.random.default_rng(0)))
-        return original(self, name, task, batches, **more)
-
-    monkeypatch.setattr(Stages, "train", spy)
     fit(method, task, options)
-    return np.bincount(task.groups(task.train)[plans["train"]], minlength=4) / len(task.train)
+    drawn = task.groups(task.train)[drawn_rows(stage_calls["train"])]
+    return np.bincount(drawn, minlength=4) / len(task.train)
 
 
-def test_erm_draws_every_example_once(toy, monkeypatch):
+def test_erm_draws_every_example_once(toy, stage_calls):
     truth = np.bincount(toy.groups(toy.train), minlength=4) / len(toy.train)
-    assert drawn_groups(METHODS["erm"], toy, monkeypatch) == pytest.approx(truth)
+    assert drawn_groups(METHODS["erm"], toy, stage_calls) == pytest.approx(truth)
 
 
-def test_class_balancing_balances_classes_and_not_groups(toy, monkeypatch):
+def test_class_balancing_balances_classes_and_not_groups(toy, stage_calls):
     uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
     train = replace(toy.train, labels=uneven)
-    shares = drawn_groups(METHODS["cb"], replace(toy, train=train), monkeypatch)
+    shares = drawn_groups(METHODS["cb"], replace(toy, train=train), stage_calls)
     assert shares[2:].sum() == pytest.approx(0.5, abs=0.07)  # an eighth of the examples
     assert shares[3] > 3 * shares[2]
 
 
-def test_group_balancing_balances_true_groups(toy, monkeypatch):
-    shares = drawn_groups(METHODS["gb"], toy, monkeypatch)
+def test_group_balancing_balances_true_groups(toy, stage_calls):
+    shares = drawn_groups(METHODS["gb"], toy, stage_calls)
     assert shares == pytest.approx([0.25] * 4, abs=0.07)
 
 
-def test_jtt_repeats_just_the_mistakes_of_its_first_model(toy, monkeypatch):
-    plans = {}
-    original = Stages.train
-
-    def spy(self, name, task, batches, **more):
-        plans[name] = np.concatenate(batches(np.random.default_rng(0)))
-        return original(self, name, task, batches, **more)
-
-    monkeypatch.setattr(Stages, "train", spy)
+def test_jtt_repeats_just_the_mistakes_of_its_first_model(toy, stage_calls):
     fitted, _ = fit(METHODS["jtt"], toy, JttOptions(reference_epochs=1, upweight=7))
-    times = np.bincount(plans["train"], minlength=len(toy.train))
+    times = np.bincount(drawn_rows(stage_calls["train"]), minlength=len(toy.train))
     assert sorted(np.unique(times).tolist()) == [1, 8]
     assert (times == 8).sum() == fitted.notes["mistakes"]
     minority = toy.train.attributes["place"] != toy.train.labels
     assert minority[times == 8].mean() > 0.7  # the first model has learned the shortcut
-    assert np.bincount(plans["reference"]).tolist() == [1] * len(toy.train)
+    assert np.bincount(drawn_rows(stage_calls["reference"])).tolist() == [1] * len(toy.train)
 
 
 def test_jtt_says_that_there_are_hardly_any_mistakes(toy):
@@ -139,14 +124,14 @@ def test_jtt_says_that_there_are_hardly_any_mistakes(toy):
         fit(METHODS["jtt"], easy, JttOptions(reference_epochs=8))
 
 
-def test_spare_finds_the_minorities_and_lifts_them(toy, monkeypatch):
+def test_spare_finds_the_minorities_and_lifts_them(toy, stage_calls):
     before = np.bincount(toy.groups(toy.train), minlength=4) / len(toy.train)
     options = SpareOptions(k=2, power=(1.0,))
     fitted, _ = fit(METHODS["spare"], toy, options)
     minority = toy.train.attributes["place"] != toy.train.labels
     recall = (~fitted.groups.in_majority())[minority].mean()
     assert recall > 0.9
-    shares = drawn_groups(METHODS["spare"], toy, monkeypatch, options)
+    shares = drawn_groups(METHODS["spare"], toy, stage_calls, options)
     assert shares[1] > 3 * before[1]
     assert shares[2] > 3 * before[2]
 
@@ -282,11 +267,11 @@ def test_no_warm_start_from_many_models(toy):
         fit(METHODS["spare"], toy, options)
 
 
-def test_natural_class_mass_is_what_is_drawn(toy, monkeypatch):
+def test_natural_class_mass_is_what_is_drawn(toy, stage_calls):
     uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
     task = replace(toy, train=replace(toy.train, labels=uneven))
     shares = {
-        mass: drawn_groups(METHODS["spare"], task, monkeypatch, SpareOptions(class_mass=mass))
+        mass: drawn_groups(METHODS["spare"], task, stage_calls, SpareOptions(class_mass=mass))
         for mass in ("equal", "natural")
     }
     assert shares["equal"][2:].sum() == pytest.approx(0.5, abs=0.07)

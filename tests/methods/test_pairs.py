@@ -12,7 +12,7 @@ from spare.errors import InputError
 from spare.methods import INFERENCES, METHODS, TRAINERS, method_named
 from spare.methods.method import NoOptions, joined
 from spare.presets import plan
-from spare.stages import Stages
+from tests.conftest import drawn_rows
 from tests.methods.test_methods import fit
 
 PAIRS = [f"{first}+{second}" for first in ("spare", "jtt", "truth") for second in TRAINERS]
@@ -29,19 +29,11 @@ def test_every_pair_trains(toy, name):
     assert method.sees(method.options()) == ("train" if name.startswith("truth") else "none")
 
 
-def test_the_first_half_names_the_groups_and_the_second_uses_them(toy, monkeypatch):
+def test_the_first_half_names_the_groups_and_the_second_uses_them(toy, stage_calls):
     """JTT's repeating on SPARE's groups repeats all but the largest cluster of each class."""
-    plans = {}
-    original = Stages.train
-
-    def spy(self, name, task, batches, **more):
-        plans[name] = np.concatenate(batches(np.random.default_rng(0)))
-        return original(self, name, task, batches, **more)
-
-    monkeypatch.setattr(Stages, "train", spy)
     method = method_named("spare+jtt")
     fitted, _ = fit(method, toy, method.options(k=2, upweight=5))
-    times = np.bincount(plans["train"], minlength=len(toy.train))
+    times = np.bincount(drawn_rows(stage_calls["train"]), minlength=len(toy.train))
     assert (times == np.where(fitted.groups.in_majority(), 1, 6)).all()
     assert not fitted.groups.in_majority().all()
 
@@ -113,16 +105,7 @@ def test_eiil_takes_the_worst_case_over_its_environments(toy, per_class):
     assert minority[~found.groups.in_majority()].mean() > 0.7
 
 
-def test_pgi_goes_on_from_the_reference_model(toy, monkeypatch):
-    started = {}
-    original = Stages.train
-
-    def spy(self, name, task, batches, **more):
-        trained = original(self, name, task, batches, **more)
-        started[name] = (more.get("start"), trained.last)
-        return trained
-
-    monkeypatch.setattr(Stages, "train", spy)
+def test_pgi_goes_on_from_the_reference_model(toy, stage_calls):
     fit(METHODS["pgi"], toy, METHODS["pgi"].options(environment_steps=0))
-    start, reference = started["train"][0], started["reference"][1]
+    start, reference = stage_calls["train"]["start"], stage_calls["reference"]["trained"].last
     assert all(start[name].equal(value) for name, value in reference.items())

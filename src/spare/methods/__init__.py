@@ -11,6 +11,7 @@ from dataclasses import replace
 from spare.errors import InputError, unknown
 from spare.imported import imported
 from spare.methods import (
+    bridge,
     cb,
     cnc,
     dfr,
@@ -28,7 +29,7 @@ from spare.methods import (
 )
 from spare.methods.method import Fitted, Inference, Method, Trainer, combined
 
-_FILES = (erm, cb, pgi, eiil, lff, jtt, cnc, george, spare, ssa, dfr_val, gb, gdro, dfr)
+_FILES = (erm, cb, pgi, eiil, lff, jtt, cnc, george, spare, bridge, ssa, dfr_val, gb, gdro, dfr)
 METHODS: dict[str, Method] = {file.METHOD.name: file.METHOD for file in _FILES}
 INFERENCES: dict[str, Inference] = {
     file.INFERENCE.name: file.INFERENCE for file in _FILES if hasattr(file, "INFERENCE")

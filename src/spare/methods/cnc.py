@@ -71,7 +71,7 @@ class CncOptions(ReferenceOptions):
 def fit(task: Task, stages: Stages, options: CncOptions) -> Fitted:
     reference = train_reference(task, stages, options)
     assert isinstance(reference.model, Classifier)
-    if not any(weight.requires_grad for weight in reference.model.features.parameters()):
+    if not reference.model.trains_features:
         warnings.warn(
             "nothing before the model's head is trained, so contrast has no effect on it: choose a "
             "model with features of its own, such as mlp.",

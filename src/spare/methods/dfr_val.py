@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spare.errors import InputError
+from spare.folds import halves
 from spare.methods.dfr import DfrOptions, checked_groups, examples_of, refitted, train_base
 from spare.methods.method import Fitted, Method, sees
 from spare.stages import Stages
@@ -41,7 +42,7 @@ def fit(task: Task, stages: Stages, options: DfrValOptions) -> Fitted:
     groups = checked_groups(task, task.val, "validation", least=2 if tuned else 1)
     base, features = train_base(task, stages)
     val = examples_of(base, task.val, groups, stages)
-    first, second = halves(groups, stages.seed)
+    first, second = halves(groups, np.random.default_rng([stages.seed, 0x4A1F]))
     return refitted(
         base,
         features,
@@ -51,14 +52,6 @@ def fit(task: Task, stages: Stages, options: DfrValOptions) -> Fitted:
         fitting=val.some(first),
         tuning=val.some(second) if tuned else None,
     )
-
-
-def halves(groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two random halves with half of every group each."""
-    order = np.random.default_rng([seed, 0x4A1F]).permutation(len(groups))
-    order = order[np.argsort(groups[order], kind="stable")]
-    place = np.arange(len(order)) - np.searchsorted(groups[order], groups[order])
-    return np.sort(order[place % 2 == 0]), np.sort(order[place % 2 == 1])
 
 
 METHOD = Method(

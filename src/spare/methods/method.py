@@ -93,6 +93,8 @@ class Method:
     infers_groups: bool = False
     #: The selection rule of its paper, where that is not the best worst group on validation.
     own_rule: str = ""
+    #: Another method whose part of a preset holds for it too, before its own.
+    like: str = ""
     #: Training examples that it passes through a model, relative to plain training, in words.
     cost: str = "1x"
     #: Its halves, where it has them.

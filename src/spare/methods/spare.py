@@ -21,13 +21,14 @@ from torch import Tensor
 
 from spare.batches import shuffled, weighted
 from spare.errors import InputError, unknown
+from spare.folds import halves
 from spare.groups.clusters import CLEAR_SILHOUETTE, infer_groups
 from spare.groups.groups import Groups
 from spare.methods.method import Inference, Inferred, Trainer, combined
 from spare.methods.reference import early_settings
 from spare.stages import Stages
 from spare.task import Split, Task
-from spare.train import Outputs, Settings, Trained
+from spare.train import Objective, Outputs, Settings, Trained, cross_entropy
 from spare.weights import CLASS_MASSES, GroupDraw
 
 #: In fewer steps than this a network learns nothing, not even a shortcut.
@@ -105,7 +106,12 @@ def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
 
 
 def train(
-    task: Task, stages: Stages, found: Inferred, options: SamplingOptions
+    task: Task,
+    stages: Stages,
+    found: Inferred,
+    options: SamplingOptions,
+    *,
+    objective: Objective = cross_entropy,
 ) -> tuple[Trained, np.ndarray]:
     if options.warm_start and found.early is None:
         raise InputError("warm_start needs one early model to go on from, and there is none.")
@@ -116,6 +122,7 @@ def train(
         "train",
         task,
         batches,
+        objective=objective,
         initial=found.initial,
         start=found.early if options.warm_start else None,
         inferred_groups=found.held_out.get("val"),
@@ -211,7 +218,7 @@ def _cross_fitted(task: Task, stages: Stages, options: SeparationOptions) -> lis
         settings = replace(settings, lr=lr, epochs=1)
         logits = torch.zeros(len(labels), len(task.class_names))
         models: list[Trained] = []
-        for fold, (rows, others) in enumerate(_halves(labels, options.cross_fit, stages.seed)):
+        for fold, (rows, others) in enumerate(_halvings(labels, options.cross_fit, stages.seed)):
             model = stages.train(
                 f"early-{lr:g}-{fold}",
                 replace(task, train=task.train.some(rows)),
@@ -232,13 +239,11 @@ def _cross_fitted(task: Task, stages: Stages, options: SeparationOptions) -> lis
     return tried
 
 
-def _halves(labels: np.ndarray, times: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _halvings(labels: np.ndarray, times: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """`times` random halvings, each class in half; either half, with the other one."""
     rng = np.random.default_rng([seed, 0xF01D])
     for _ in range(times):
-        order = rng.permutation(len(labels))
-        order = order[np.argsort(labels[order], kind="stable")]
-        first, second = np.sort(order[0::2]), np.sort(order[1::2])
+        first, second = halves(labels, rng)
         yield first, second
         yield second, first
 

@@ -29,6 +29,7 @@ import torch
 
 from spare.batches import paired
 from spare.errors import InputError, SpareWarning
+from spare.folds import folds, halves
 from spare.groups.groups import groups_from_parts
 from spare.inputs import Joined
 from spare.methods.gdro import TRAINER as GDRO
@@ -199,12 +200,12 @@ def _halves(task: Task, values: int, seed: int) -> tuple[_Half, _Half]:
             f"all validation examples of task {task.name!r} have the same attribute, so ssa has "
             f"nothing to learn: add examples of other groups, or use a method such as spare."
         )
-    order = _shuffled_by(groups, np.random.default_rng([seed, 0x55A, 0]))
+    first, second = halves(groups, np.random.default_rng([seed, 0x55A, 0]))
 
     def half(rows: np.ndarray) -> _Half:
         return _Half(val.some(rows), groups[rows], groups[rows] % values)
 
-    return half(np.sort(order[0::2])), half(np.sort(order[1::2]))
+    return half(first), half(second)
 
 
 def _folds(labels: np.ndarray, seed: int) -> np.ndarray:
@@ -214,17 +215,7 @@ def _folds(labels: np.ndarray, seed: int) -> np.ndarray:
             f"ssa parts the training split in {FOLDS} folds, and there are {len(labels)} examples: "
             f"add some."
         )
-    folds = np.empty(len(labels), dtype=np.int64)
-    folds[_shuffled_by(labels, np.random.default_rng([seed, 0x55A, 1]))] = (
-        np.arange(len(labels)) % FOLDS
-    )
-    return folds
-
-
-def _shuffled_by(kinds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Row numbers, one kind after the other, each in random order."""
-    order = rng.permutation(len(kinds))
-    return order[np.argsort(kinds[order], kind="stable")]
+    return folds(labels, FOLDS, np.random.default_rng([seed, 0x55A, 1]))
 
 
 INFERENCE = Inference("ssa", sees("val"), infer, SsaOptions)

@@ -24,6 +24,11 @@ class Classifier(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.features(x))
 
+    @property
+    def trains_features(self) -> bool:
+        """False when the head is all that training changes."""
+        return any(weight.requires_grad for weight in self.features.parameters())
+
 
 def build(builder: Callable[[], nn.Module], key: tuple[int, ...]) -> nn.Module:
     """A fresh model whose initial weights depend on `key` alone, not on the global generator."""

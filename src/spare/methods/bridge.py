@@ -1,0 +1,72 @@
+"""Bridge: SPARE that also pulls a class's clusters together. Not in the paper; ours.
+
+    groups and sampling: SPARE's (spare.py)
+    the loss: cross-entropy, and a contrast that makes the features of a class's clusters alike
+    (objectives/bridge.py)
+    the epoch: the best worst inferred group of validation
+
+Sampling by inverse size shows the few examples without the shortcut often, but what they are apart
+from their colour, or place, is still learned from those few. Pulled to the many of their class,
+they teach the network to overlook what tells the two apart. No group label is used.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from spare.errors import InputError, SpareWarning
+from spare.methods import spare
+from spare.methods.method import Inferred, Trainer, combined
+from spare.models import Classifier
+from spare.objectives.bridge import pulled_together
+from spare.stages import Stages
+from spare.task import Task
+from spare.train import Trained
+
+
+@dataclass(frozen=True)
+class BridgeOptions(spare.SamplingOptions):
+    #: How much pulling together counts beside cross-entropy.
+    bridge_weight: float = 0.5
+    #: Of the cosine similarities: the lower, the more the nearest examples of other classes count.
+    bridge_temperature: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bridge_weight < 0:
+            raise InputError(f"bridge_weight is at least 0, not {self.bridge_weight}.")
+        if not self.bridge_temperature > 0:
+            raise InputError(f"bridge_temperature is above 0, not {self.bridge_temperature}.")
+
+
+def train(
+    task: Task, stages: Stages, found: Inferred, options: BridgeOptions
+) -> tuple[Trained, np.ndarray]:
+    model = stages.fresh(task, found.initial)
+    assert isinstance(model, Classifier)
+    if not model.trains_features:
+        warnings.warn(
+            "nothing before the model's head is trained, so bridge has nothing to pull together "
+            "and does what spare does: choose a model with features of its own, such as mlp.",
+            SpareWarning,
+            stacklevel=2,
+        )
+    objective = pulled_together(
+        found.groups.ids, weight=options.bridge_weight, temperature=options.bridge_temperature
+    )
+    return spare.train(task, stages, found, options, objective=objective)
+
+
+TRAINER = Trainer("bridge", train, BridgeOptions)
+METHOD = combined(
+    spare.INFERENCE,
+    TRAINER,
+    name="bridge",
+    title="ours: SPARE, with the features of a class's clusters pulled together",
+    like="spare",
+    own_rule="val_inferred_groups",
+    cost="1x + T/epochs",
+)

@@ -1,0 +1,49 @@
+"""Bridge's loss: within a class, the features of different inferred groups are pulled together.
+
+With h the features before the head, s(i, j) = cos(h_i, h_j) / temperature, and in a batch P(i) the
+examples of i's class in another group and N(i) those of other classes:
+
+    loss = cross-entropy + w mean over i of [ log sum over j in P(i) and N(i) of exp s(i, j)
+                                              - mean over j in P(i) of s(i, j) ]
+
+Examples of one class and one group are neither pulled nor pushed: what they share may be the
+shortcut. An example without a P(i) in its batch has no term.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from spare.models import Classifier
+from spare.train import Objective
+
+
+def pulled_together(groups: Any, *, weight: float, temperature: float) -> Objective:
+    """`groups` are of the whole training split."""
+    everyone = torch.as_tensor(np.asarray(groups))
+
+    def objective(model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
+        assert isinstance(model, Classifier)
+        hidden = model.features(x)
+        plain = nn.functional.cross_entropy(model.head(hidden), y)
+        return plain + weight * distance(hidden, y, everyone[index], temperature)
+
+    return objective
+
+
+def distance(hidden: Tensor, labels: Tensor, groups: Tensor, temperature: float) -> Tensor:
+    """The mean over the examples that have someone to be pulled to."""
+    own_class = labels[:, None] == labels
+    positives = own_class & (groups[:, None] != groups)
+    pulled = positives.any(1)
+    if not pulled.any():
+        return hidden.new_zeros(())
+    unit = nn.functional.normalize(hidden)
+    close = unit[pulled] @ unit.T / temperature
+    positives, others = positives[pulled], ~own_class[pulled]
+    everyone = close.masked_fill(~(positives | others), -torch.inf).logsumexp(1)
+    return (everyone - (close * positives).sum(1) / positives.sum(1)).mean()
