@@ -11,21 +11,21 @@ import torch
 from spare.models import Classifier
 from spare.objectives.bridge import distance, pulled_together
 
-#: Two classes of two groups of two.
+#: Two classes of two parts of two.
 LABELS = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
-GROUPS = torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])
+PARTS = torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])
 
 
 def features(n=8, seed=0):
     return torch.randn(n, 5, generator=torch.Generator().manual_seed(seed))
 
 
-def by_hand(hidden, labels, groups, temperature):
+def by_hand(hidden, labels, parts, temperature):
     terms = []
     unit = hidden / hidden.norm(dim=1, keepdim=True)
     for i in range(len(labels)):
         close = {j: float(unit[i] @ unit[j]) / temperature for j in range(len(labels))}
-        positives = [j for j in close if labels[j] == labels[i] and groups[j] != groups[i]]
+        positives = [j for j in close if labels[j] == labels[i] and parts[j] != parts[i]]
         others = [j for j in close if labels[j] != labels[i]]
         if positives:
             total = math.log(sum(math.exp(close[j]) for j in positives + others))
@@ -35,9 +35,9 @@ def by_hand(hidden, labels, groups, temperature):
 
 def test_the_loss_is_what_the_formula_says():
     hidden = features()
-    found = distance(hidden, LABELS, GROUPS, 0.5)
-    assert found.item() == pytest.approx(by_hand(hidden, LABELS, GROUPS, 0.5), rel=1e-5)
-    uneven = torch.tensor([0, 0, 0, 0, 2, 2, 2, 2])  # class 1 is one group: no one to be pulled to
+    found = distance(hidden, LABELS, PARTS, 0.5)
+    assert found.item() == pytest.approx(by_hand(hidden, LABELS, PARTS, 0.5), rel=1e-5)
+    uneven = torch.tensor([0, 0, 0, 0, 2, 2, 2, 2])  # class 1 is one part: no one to be pulled to
     found = distance(hidden, LABELS, uneven // 2, 0.5)
     assert not found.any()
     mixed = torch.tensor([0, 0, 1, 1, 2, 2, 2, 2])
@@ -45,21 +45,21 @@ def test_the_loss_is_what_the_formula_says():
     assert found.item() == pytest.approx(by_hand(hidden, LABELS, mixed, 0.5), rel=1e-5)
 
 
-def test_it_falls_as_the_groups_of_a_class_come_together_and_rises_as_classes_do():
-    classes, groups = features(2, seed=1)[LABELS], features(4, seed=2)[GROUPS]
-    apart = distance(classes + 3 * groups, LABELS, GROUPS, 0.1)
-    assert distance(classes + 0.3 * groups, LABELS, GROUPS, 0.1) < apart
-    assert distance(0.1 * classes + 3 * groups, LABELS, GROUPS, 0.1) > apart
+def test_it_falls_as_the_parts_of_a_class_come_together_and_rises_as_classes_do():
+    classes, parts = features(2, seed=1)[LABELS], features(4, seed=2)[PARTS]
+    apart = distance(classes + 3 * parts, LABELS, PARTS, 0.1)
+    assert distance(classes + 0.3 * parts, LABELS, PARTS, 0.1) < apart
+    assert distance(0.1 * classes + 3 * parts, LABELS, PARTS, 0.1) > apart
 
 
 def test_who_is_pulled_and_who_is_pushed():
     """Everyone orthogonal to everyone, so a component of the gradient is about one other."""
-    labels, groups = torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 2])
+    labels, parts = torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 2])
     hidden = torch.eye(4, requires_grad=True)
-    distance(hidden, labels, groups, 0.1).backward()
-    _, own_group, other_group, other_class = (-hidden.grad[0]).tolist()
-    assert own_group == 0
-    assert other_group > 0
+    distance(hidden, labels, parts, 0.1).backward()
+    _, own_part, other_part, other_class = (-hidden.grad[0]).tolist()
+    assert own_part == 0
+    assert other_part > 0
     assert other_class < 0
     assert not hidden.grad[3, 3]
 
@@ -75,14 +75,14 @@ def test_a_batch_without_pairs_gives_plain_cross_entropy_and_finite_gradients():
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 
-def test_groups_are_looked_up_by_row_and_the_weight_counts():
+def test_parts_are_looked_up_by_row_and_the_weight_counts():
     model = Classifier(torch.nn.Linear(5, 4), torch.nn.Linear(4, 2))
     x = features()
     rows = np.arange(8) + 100
-    groups = np.zeros(200, dtype=int)
-    groups[rows] = GROUPS.numpy()
+    parts = np.zeros(200, dtype=int)
+    parts[rows] = PARTS.numpy()
     plain = torch.nn.functional.cross_entropy(model(x), LABELS)
-    pulled = distance(model.features(x), LABELS, GROUPS, 0.2)
+    pulled = distance(model.features(x), LABELS, PARTS, 0.2)
     for weight in (0.0, 1.0, 2.5):
-        loss = pulled_together(groups, weight=weight, temperature=0.2)(model, x, LABELS, rows)
+        loss = pulled_together(parts, weight=weight, temperature=0.2)(model, x, LABELS, rows)
         assert loss.item() == pytest.approx((plain + weight * pulled).item(), rel=1e-5)

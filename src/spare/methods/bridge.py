@@ -1,8 +1,8 @@
 """Bridge: SPARE that also pulls a class's clusters together. Not in the paper; ours.
 
     groups and sampling: SPARE's (spare.py)
-    the loss: cross-entropy, and a contrast that makes the features of a class's clusters alike
-    (objectives/bridge.py)
+    the loss: cross-entropy, and a contrast that makes the features of a class's largest cluster and
+    of its others alike (objectives/bridge.py)
     the epoch: the best worst inferred group of validation
 
 Sampling by inverse size shows the few examples without the shortcut often, but what they are apart
@@ -55,7 +55,9 @@ def train(
             stacklevel=2,
         )
     objective = pulled_together(
-        found.groups.ids, weight=options.bridge_weight, temperature=options.bridge_temperature
+        found.groups.in_majority(),
+        weight=options.bridge_weight,
+        temperature=options.bridge_temperature,
     )
     return spare.train(task, stages, found, options, objective=objective)
 

@@ -1,13 +1,14 @@
-"""Bridge's loss: within a class, the features of different inferred groups are pulled together.
+"""Bridge's loss: within a class, the features of its two parts are pulled together.
 
 With h the features before the head, s(i, j) = cos(h_i, h_j) / temperature, and in a batch P(i) the
-examples of i's class in another group and N(i) those of other classes:
+examples of i's class in the other part and N(i) those of other classes:
 
     loss = cross-entropy + w mean over i of [ log sum over j in P(i) and N(i) of exp s(i, j)
                                               - mean over j in P(i) of s(i, j) ]
 
-Examples of one class and one group are neither pulled nor pushed: what they share may be the
-shortcut. An example without a P(i) in its batch has no term.
+The parts are the majority, where the shortcut holds, and the rest. Examples of one class and one
+part are neither pulled nor pushed: what they share may be the shortcut. An example without a P(i)
+in its batch has no term.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from spare.models import Classifier
 from spare.train import Objective
 
 
-def pulled_together(groups: Any, *, weight: float, temperature: float) -> Objective:
-    """`groups` are of the whole training split."""
-    everyone = torch.as_tensor(np.asarray(groups))
+def pulled_together(parts: Any, *, weight: float, temperature: float) -> Objective:
+    """`parts` are of the whole training split."""
+    everyone = torch.as_tensor(np.asarray(parts))
 
     def objective(model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
         assert isinstance(model, Classifier)
@@ -35,10 +36,10 @@ def pulled_together(groups: Any, *, weight: float, temperature: float) -> Object
     return objective
 
 
-def distance(hidden: Tensor, labels: Tensor, groups: Tensor, temperature: float) -> Tensor:
+def distance(hidden: Tensor, labels: Tensor, parts: Tensor, temperature: float) -> Tensor:
     """The mean over the examples that have someone to be pulled to."""
     own_class = labels[:, None] == labels
-    positives = own_class & (groups[:, None] != groups)
+    positives = own_class & (parts[:, None] != parts)
     pulled = positives.any(1)
     if not pulled.any():
         return hidden.new_zeros(())
