@@ -29,12 +29,7 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
         {"reference_epochs": 2, "upweight": 500},
     ],
     "eiil": [{"eta": 0.01}, {"eta": 0.1}, {"eta": 1.0}, {"eta": 0.01, "per_class": True}],
-    "pgi": [
-        {"reference_epochs": 1, "invariance_weight": 1},
-        {"reference_epochs": 5, "invariance_weight": 1},
-        {"reference_epochs": 5, "invariance_weight": 10},
-        {"reference_epochs": 5, "invariance_weight": 50},
-    ],
+    "pgi": [{"invariance_weight": weight} for weight in (0.1, 1, 10, 50)],
     "gdro": [{"eta": 0.01}, {"eta": 0.1}, {"eta": 1.0}, {"eta": 0.01, "adjustment": 1}],
     "george": [
         {"eta": 0.01},

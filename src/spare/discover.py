@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from spare.datasets import locate
-from spare.discovery import describe, write_groups
+from spare.discovery import Look, describe, write_groups
 from spare.errors import check_seed
 from spare.folders import once
 from spare.groups.clusters import infer_groups
-from spare.groups.groups import Groups
 from spare.methods import method_named
-from spare.methods.spare import SeparationOptions, assigned, class_powers, separated
+from spare.methods.method import Inferred
+from spare.methods.spare import SeparationOptions, class_powers, infer
 from spare.presets import Plan, plan
 from spare.run import collected_warnings, limited_threads, load_task, versions
 from spare.sheets import write_sheets
@@ -69,8 +69,7 @@ def _work(
         task = load_task(planned, seed, report)
         seen = task.as_seen_by("none")
         if task.holds_outputs:
-            groups, held_out = _of_outputs(seen, options, seed)
-            epoch = None
+            found = _of_outputs(seen, options, seed)
         else:
             stages = Stages(
                 seed=seed,
@@ -80,28 +79,25 @@ def _work(
                 report=report,
                 should_stop=should_stop,
             )
-            chosen = separated(seen, stages, options)
-            groups, epoch = chosen.groups, chosen.epoch
-            held_out = assigned(chosen, seen, stages, options)
+            found = infer(seen, stages, options)
+    groups = found.groups
     drawn = importance_weights(groups, task.train.labels, class_mass=options.class_mass)
-    write_groups(partial, task, groups, held_out, drawn)
+    write_groups(partial, task, groups, found.held_out, drawn, found.looks)
     report("pictures", 0, 1)
     sheets = write_sheets(partial, task, groups, seed)
     report("pictures", 1, 1)
     return {
         "kind": planned.source.kind,
-        "discovery": describe(task, groups, drawn),
+        "discovery": describe(task, groups, drawn, found.looks),
         "splits": {name: len(split) for name, split in task.splits().items()},
         "sheets": sheets,
-        "notes": {"separated_at": epoch, "warnings": notes},
+        "notes": {"separated_at": found.looks[-1].epoch, "warnings": notes},
         "seconds": {"total": round(time.perf_counter() - started, 3)},
         "versions": versions(),
     }
 
 
-def _of_outputs(
-    task: Task, options: SeparationOptions, seed: int
-) -> tuple[Groups, dict[str, np.ndarray]]:
+def _of_outputs(task: Task, options: SeparationOptions, seed: int) -> Inferred:
     """Given outputs are clustered as they are; logits become probabilities if that is asked for."""
     points = {
         name: softmax_if_logits(split.inputs.take(np.arange(len(split))), options.output)
@@ -120,4 +116,5 @@ def _of_outputs(
         for name, split in task.splits().items()
         if name != "train"
     }
-    return groups, held_out
+    said = softmax_if_logits(points["train"], "softmax").numpy()
+    return Inferred(groups, held_out, looks=(Look(None, said),))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,25 @@ from spare.metrics import minority_recovery, true_minority
 from spare.task import Task
 
 
-def describe(task: Task, groups: Groups, probabilities: np.ndarray) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Look:
+    """What an early model said of every training example; epoch None for outputs that were given.
+
+    The last of several looks is the one that the groups were taken from.
+    """
+
+    epoch: int | None
+    #: (examples, classes): probabilities, each row summing to 1.
+    said: np.ndarray
+
+
+def describe(
+    task: Task, groups: Groups, probabilities: np.ndarray, looks: Sequence[Look] = ()
+) -> dict[str, Any]:
     """What was found in each class; true attributes are used here only to score it.
 
     probabilities   how likely each training example is drawn
+    looks           what early models said, by which clusters are described
     """
     mass = np.bincount(groups.ids, weights=probabilities, minlength=len(groups.names()))
     recovery: dict[Any, dict[str, Any]] = {}
@@ -25,6 +41,7 @@ def describe(task: Task, groups: Groups, probabilities: np.ndarray) -> dict[str,
         labels = np.asarray(task.train.labels)
         minority = true_minority(labels, task.groups(task.train))
         recovery = minority_recovery(labels, minority, ~groups.in_majority())
+    facts = [(look.epoch, cluster_facts(look.said, groups, task.class_names)) for look in looks]
     return {
         task.class_names[label]: {
             "k": seen.k,
@@ -35,10 +52,75 @@ def describe(task: Task, groups: Groups, probabilities: np.ndarray) -> dict[str,
             # A class that is never drawn shares out nothing.
             "shares": (mass[seen.ids] / (mass[seen.ids].sum() or 1)).tolist(),
             "note": seen.note,
+            **({"clusters": [facts[-1][1][group] for group in seen.ids]} if facts else {}),
+            **({"by_epoch": _by_epoch(facts, seen.ids)} if len(facts) > 1 else {}),
             **recovery.get(label, {}),
         }
         for label, seen in groups.evidence.items()
     }
+
+
+def cluster_facts(
+    said: np.ndarray, groups: Groups, class_names: Sequence[str]
+) -> dict[int, dict[str, Any]]:
+    """By group id: how often an early model is right about it, how sure it is, and what it takes it
+    for when it is wrong.
+
+    >>> from spare.groups.groups import groups_from_parts
+    >>> said = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
+    >>> facts = cluster_facts(said, groups_from_parts([0, 0, 1, 0], [0, 0, 0, 1]), ("cat", "dog"))
+    >>> facts[1]
+    {'size': 1, 'accuracy': 0.0, 'confidence': 0.7, 'mistaken_for': 'dog', 'mistaken_share': 1.0}
+    """
+    predicted, sure = said.argmax(1), said.max(1)
+    # A class that was never trained on has no column: its label is beyond the last one.
+    classes = max(said.shape[1], int(np.max(groups.labels)) + 1)
+    found = {}
+    for label, seen in groups.evidence.items():
+        for group in seen.ids:
+            own = np.flatnonzero(groups.ids == group)
+            counts = np.bincount(predicted[own], minlength=classes)
+            right = int(counts[label])
+            counts[label] = 0
+            wrong = int(counts.argmax())
+            found[group] = {
+                "size": len(own),
+                "accuracy": right / len(own) if len(own) else None,
+                "confidence": float(sure[own].mean()) if len(own) else None,
+                "mistaken_for": class_names[wrong] if counts[wrong] else None,
+                "mistaken_share": int(counts[wrong]) / len(own) if len(own) else 0.0,
+            }
+    return found
+
+
+def _by_epoch(
+    facts: Sequence[tuple[int | None, dict[int, dict[str, Any]]]], ids: Sequence[int]
+) -> list[dict[str, Any]]:
+    """The same clusters as earlier and later models saw them, in the order of the epochs."""
+    ordered = sorted(facts, key=lambda one: -1 if one[0] is None else one[0])
+    return [
+        {
+            "epoch": epoch,
+            **{name: [seen[group][name] for group in ids] for name in ("accuracy", "confidence")},
+        }
+        for epoch, seen in ordered
+    ]
+
+
+def components(said: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Two coordinates an example, by which a class can be drawn: the principal components of the
+    logarithms of its outputs, each class by itself."""
+    logits = np.log(np.clip(said.astype(np.float64), 1e-7, None))
+    found = np.zeros((len(said), 2), dtype=np.float32)
+    for label in np.unique(labels):
+        own = labels == label
+        centred = logits[own] - logits[own].mean(0)
+        _, axes = np.linalg.eigh(centred.T @ centred)
+        axes = axes[:, ::-1][:, :2]
+        # Which way an axis points is a matter of chance: the way in which it is longer.
+        axes = axes * np.where(np.abs(axes.max(0)) >= np.abs(axes.min(0)), 1, -1)
+        found[own, : axes.shape[1]] = centred @ axes
+    return found
 
 
 def write_groups(
@@ -47,13 +129,25 @@ def write_groups(
     groups: Groups,
     held_out: Mapping[str, np.ndarray],
     probabilities: np.ndarray,
+    looks: Sequence[Look] = (),
 ) -> None:
-    """groups.parquet: a row for each training example, with how likely it is drawn.
+    """groups.parquet: a row for each training example, with how likely it is drawn and, where an
+    early model was looked at, what it said and where the example lies among its class.
     held_out_groups.parquet: the same of val and test, which are never drawn."""
     import pyarrow as pa
 
     train = _columns(task, "train", groups.ids)
     train.insert(3, ("probability", pa.array(probabilities)))
+    if looks:
+        said = looks[-1].said
+        classes = np.asarray(task.class_names, dtype=object)
+        x, y = components(said, np.asarray(task.train.labels)).T
+        train += [
+            ("predicted", pa.array(classes[said.argmax(1)], pa.string())),
+            ("confidence", pa.array(said.max(1).astype(np.float32))),
+            ("x", pa.array(x)),
+            ("y", pa.array(y)),
+        ]
     _write(folder / "groups.parquet", pa.table(dict(train)))
     others = [
         pa.table(

@@ -16,6 +16,7 @@ import numpy as np
 from spare.task import Task
 
 if TYPE_CHECKING:
+    from spare.discovery import Look
     from spare.groups.groups import Groups
     from spare.stages import Stages
     from spare.train import State, Trained
@@ -41,6 +42,8 @@ class Inferred:
     initial: int = 0
     #: The early model's weights, for trainers that go on from them.
     early: State | None = None
+    #: What early models said of the training examples, for people to see.
+    looks: tuple[Look, ...] = ()
 
     @property
     def worst_case_over(self) -> np.ndarray:
@@ -57,6 +60,8 @@ class Fitted:
     notes: dict[str, Any] = field(default_factory=dict)
     #: How likely each training example was drawn; None where all are equal.
     probabilities: np.ndarray | None = None
+    #: What early models said of the training examples, for people to see.
+    looks: tuple[Look, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,9 @@ def combined(
     def fit(task: Task, stages: Stages, options: Any) -> Fitted:
         found = inference.infer(task, stages, options)
         trained, probabilities = trainer.train(task, stages, found, options)
-        return Fitted(trained, found.groups, found.held_out, found.notes, probabilities)
+        return Fitted(
+            trained, found.groups, found.held_out, found.notes, probabilities, found.looks
+        )
 
     return Method(
         name=name or f"{inference.name}+{trainer.name}",

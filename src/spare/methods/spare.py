@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from spare.batches import shuffled, weighted
+from spare.discovery import Look
 from spare.errors import InputError, unknown
 from spare.folds import halves
 from spare.groups.clusters import CLEAR_SILHOUETTE, infer_groups
@@ -94,7 +95,8 @@ class SamplingOptions:
 
 
 def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
-    chosen = separated(task, stages, options)
+    tried = separations(task, stages, options)
+    chosen = choose(tried, task, stages, options)
     return Inferred(
         chosen.groups,
         assigned(chosen, task, stages, options),
@@ -102,6 +104,7 @@ def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
         # The groups are those of a model that started here, so the second training starts here too.
         initial=chosen.initial,
         early=chosen.models[0].last if len(chosen.models) == 1 else None,
+        looks=looks(tried, chosen),
     )
 
 
@@ -139,15 +142,12 @@ class Separation:
     lr: float
     models: tuple[Trained, ...]
     groups: Groups
+    #: Of the training examples.
+    logits: Tensor
 
     def outputs(self, stages: Stages, split: Split, options: SeparationOptions) -> Tensor:
         """What is clustered, for held-out examples: the mean of the models' logits."""
         return _mean([stages.outputs(model, split) for model in self.models]).named(options.output)
-
-
-def separated(task: Task, stages: Stages, options: SeparationOptions) -> Separation:
-    """Train a little and name the groups: the first half of the method."""
-    return _choose(separations(task, stages, options), task, stages, options)
 
 
 def assigned(
@@ -196,8 +196,9 @@ def _early_training(
             initial=initial,
         )
         earlier = name
-        groups = _infer(stages.outputs(model, task.train), task, stages, options)
-        found.append(Separation(initial, epoch, settings.lr, (model,), groups))
+        outputs = stages.outputs(model, task.train)
+        groups = _infer(outputs, task, stages, options)
+        found.append(Separation(initial, epoch, settings.lr, (model,), groups, outputs.logits))
     return found
 
 
@@ -233,7 +234,7 @@ def _cross_fitted(task: Task, stages: Stages, options: SeparationOptions) -> lis
             models.append(model)
         outputs = Outputs(logits / options.cross_fit, logits)
         groups = _infer(outputs, task, stages, options)
-        tried.append(Separation(0, 1, lr, tuple(models), groups))
+        tried.append(Separation(0, 1, lr, tuple(models), groups, outputs.logits))
         if clarity(groups) >= CLEAR_SILHOUETTE:
             break
     return tried
@@ -278,7 +279,15 @@ def class_powers(power: Sequence[float], task: Task) -> dict[int, float] | None:
     return {label: power[label % len(power)] for label in range(classes)}
 
 
-def _choose(
+def looks(tried: Sequence[Separation], chosen: Separation) -> tuple[Look, ...]:
+    """What was said of the training examples at the epochs of the chosen training, it last."""
+    if len(chosen.models) > 1:  # rates were tried there, not epochs
+        tried = [chosen]
+    own = [one for one in tried if one.initial == chosen.initial and one is not chosen]
+    return tuple(Look(one.epoch, one.logits.softmax(1).numpy()) for one in [*own, chosen])
+
+
+def choose(
     tried: list[Separation], task: Task, stages: Stages, options: SeparationOptions
 ) -> Separation:
     """The separation whose groups are used; the earliest among equals."""
