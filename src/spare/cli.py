@@ -296,7 +296,8 @@ def discover(
     for pair in set or []:
         options += ["--set", pair]
     if record["kind"] != "arrays" or record["notes"]["separated_at"] is not None:
-        print(f"Next: {shlex.join(['spare', 'train', task, *options])}")
+        found = ["--groups", str(folder / "groups.parquet")]
+        print(f"Next: {shlex.join(['spare', 'train', task, *found, *options])}")
 
 
 @app.command
@@ -304,6 +305,9 @@ def train(
     task: Task,
     *,
     method: str = "spare",
+    groups: Annotated[
+        Path | None, Parameter(help="Groups from a file, such as discover's groups.parquet.")
+    ] = None,
     seed: int = 0,
     out: Out = None,
     data: Data = None,
@@ -317,10 +321,14 @@ def train(
     try:
         with Lines() if lines else Bars() as bars:
             from spare.datasets import locate
+            from spare.methods import with_given_groups
             from spare.run import run, run_name, stop_on_signal
 
             given = (own or OwnData()).overrides(set)
             label = locate(task, data, given).label
+            if groups is not None:
+                method = with_given_groups(method)
+                given["groups"] = str(groups)
             folder = out or Path("runs") / f"{label}-{run_name(method, seed)}"
             with stop_on_signal() as should_stop:
                 record = run(

@@ -133,6 +133,8 @@ def print_discovery(record: dict[str, Any]) -> None:
         return
     if record.get("sees") == "train":
         print("\nThe true groups of each class, which this method was given:")
+    elif "groups_from" in record["notes"]:
+        print(f"\nThe groups of each class, from {record['notes']['groups_from']}:")
     elif "separated_at" not in record["notes"]:
         print("\nWhat was found in each class:")
     else:
@@ -161,6 +163,30 @@ def print_discovery(record: dict[str, Any]) -> None:
     for name, seen in record["discovery"].items():
         if seen["note"]:
             print(f"class {name}: {seen['note']}")
+    _print_clusters(record["discovery"])
+
+
+def _print_clusters(discovery: dict[str, Any]) -> None:
+    """What an early model says of each cluster, where one was looked at."""
+    rows = [
+        [
+            name,
+            place,
+            cluster["size"],
+            percent(cluster["accuracy"]),
+            percent(cluster["confidence"]),
+            "-"
+            if cluster["mistaken_for"] is None
+            else f"{cluster['mistaken_for']} ({percent(cluster['mistaken_share'])} %)",
+        ]
+        for name, seen in discovery.items()
+        for place, cluster in enumerate(seen.get("clusters", []), start=1)
+        if cluster["size"]
+    ]
+    if rows:
+        print("\nWhat the early model says of each cluster:")
+        heads = ["class", "cluster", "size", "right %", "mean confidence %", "mistaken for"]
+        print_table(heads, rows)
 
 
 def print_bench(summary: dict[str, Any]) -> None:

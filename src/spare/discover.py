@@ -82,7 +82,7 @@ def _work(
             found = infer(seen, stages, options)
     groups = found.groups
     drawn = importance_weights(groups, task.train.labels, class_mass=options.class_mass)
-    write_groups(partial, task, groups, found.held_out, drawn, found.looks)
+    write_groups(partial, task, groups, found.held_out, drawn, found.looks, found.initial)
     report("pictures", 0, 1)
     sheets = write_sheets(partial, task, groups, seed)
     report("pictures", 1, 1)

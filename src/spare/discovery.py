@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from spare.files import write_atomic
 from spare.groups.groups import Groups
 from spare.metrics import minority_recovery, true_minority
 from spare.task import Task
+
+HELD_OUT = "held_out_groups.parquet"
 
 
 @dataclass(frozen=True)
@@ -130,9 +133,11 @@ def write_groups(
     held_out: Mapping[str, np.ndarray],
     probabilities: np.ndarray,
     looks: Sequence[Look] = (),
+    initial: int = 0,
 ) -> None:
     """groups.parquet: a row for each training example, with how likely it is drawn and, where an
-    early model was looked at, what it said and where the example lies among its class.
+    early model was looked at, what it said and where the example lies among its class; with the
+    powers, and the number of the initial weights that the groups belong to.
     held_out_groups.parquet: the same of val and test, which are never drawn."""
     import pyarrow as pa
 
@@ -148,7 +153,10 @@ def write_groups(
             ("x", pa.array(x)),
             ("y", pa.array(y)),
         ]
-    _write(folder / "groups.parquet", pa.table(dict(train)))
+    powers = {task.class_names[label]: power for label, power in groups.powers().items()}
+    about = {"powers": powers, "initial": initial}
+    table = pa.table(dict(train)).replace_schema_metadata({"spare": json.dumps(about)})
+    _write(folder / "groups.parquet", table)
     others = [
         pa.table(
             {"split": pa.array([name] * len(ids), pa.string())} | dict(_columns(task, name, ids))
@@ -156,7 +164,7 @@ def write_groups(
         for name, ids in held_out.items()
     ]
     if others:
-        _write(folder / "held_out_groups.parquet", pa.concat_tables(others))
+        _write(folder / HELD_OUT, pa.concat_tables(others))
 
 
 def _columns(task: Task, name: str, ids: np.ndarray) -> list[tuple[str, Any]]:

@@ -132,9 +132,16 @@ def _work(
     discovery = None
     if fitted.groups is not None:
         assert fitted.probabilities is not None
-        found = (fitted.groups, fitted.held_out, fitted.probabilities, fitted.looks)
         discovery = describe(task, fitted.groups, fitted.probabilities, fitted.looks)
-        write_groups(partial, task, *found)
+        write_groups(
+            partial,
+            task,
+            fitted.groups,
+            fitted.held_out,
+            fitted.probabilities,
+            fitted.looks,
+            fitted.notes.get("initial", 0),
+        )
     parts = stages.seconds
     # Work of an interrupted process counts too: a stage's clock is in its checkpoint.
     total = max(time.perf_counter() - started, sum(parts.values()))

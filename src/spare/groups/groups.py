@@ -84,6 +84,21 @@ class Groups:
         return ids
 
 
+def parts_by_size(kinds: Any, labels: Any) -> np.ndarray:
+    """A part number for each example: within its class, kinds from the most frequent down.
+
+    >>> parts_by_size([7, 5, 5, 5, 9], ["a", "a", "a", "b", "b"]).tolist()
+    [1, 0, 0, 0, 1]
+    """
+    wanted, given = class_labels(labels, len(labels)), np.asarray(kinds)
+    parts = np.zeros(len(wanted), dtype=np.int64)
+    for label in np.unique(wanted).tolist():
+        own = wanted == label
+        _, codes, sizes = np.unique(given[own], return_inverse=True, return_counts=True)
+        parts[own] = np.argsort(np.argsort(-sizes, kind="stable"))[codes]
+    return parts
+
+
 def groups_from_parts(
     parts: Any, labels: Any, *, called: tuple[str, ...] = (), power: float = 1.0
 ) -> Groups:

@@ -21,6 +21,7 @@ from spare.methods import (
     gb,
     gdro,
     george,
+    given,
     jtt,
     lff,
     pgi,
@@ -29,8 +30,27 @@ from spare.methods import (
 )
 from spare.methods.method import Fitted, Inference, Method, Trainer, combined
 
-_FILES = (erm, cb, pgi, eiil, lff, jtt, cnc, george, spare, bridge, ssa, dfr_val, gb, gdro, dfr)
-METHODS: dict[str, Method] = {file.METHOD.name: file.METHOD for file in _FILES}
+_FILES = (
+    erm,
+    cb,
+    pgi,
+    eiil,
+    lff,
+    jtt,
+    cnc,
+    george,
+    spare,
+    bridge,
+    ssa,
+    dfr_val,
+    gb,
+    gdro,
+    dfr,
+    given,
+)
+METHODS: dict[str, Method] = {
+    file.METHOD.name: file.METHOD for file in _FILES if hasattr(file, "METHOD")
+}
 INFERENCES: dict[str, Inference] = {
     file.INFERENCE.name: file.INFERENCE for file in _FILES if hasattr(file, "INFERENCE")
 }
@@ -60,4 +80,22 @@ def method_named(name: str) -> Method:
     return combined(*halves)
 
 
-__all__ = ["INFERENCES", "METHODS", "TRAINERS", "Fitted", "Method", "method_named"]
+def with_given_groups(name: str) -> str:
+    """The pair that trains as this method does, with groups from a file."""
+    method = method_named(name)
+    if method.halves is None:
+        raise InputError(
+            f"{name} does not train with groups: --groups goes with {', '.join(TRAINERS)}."
+        )
+    return f"given+{method.halves[1].name}"
+
+
+__all__ = [
+    "INFERENCES",
+    "METHODS",
+    "TRAINERS",
+    "Fitted",
+    "Method",
+    "method_named",
+    "with_given_groups",
+]

@@ -13,7 +13,7 @@ import numpy as np
 
 from spare.batches import weighted
 from spare.errors import SpareWarning
-from spare.groups.groups import groups_from_parts
+from spare.groups.groups import groups_from_parts, parts_by_size
 from spare.methods.method import Inference, Inferred, NoOptions, Trainer, combined, sees
 from spare.stages import Stages
 from spare.task import Task
@@ -32,11 +32,7 @@ def infer(task: Task, stages: Stages, options: NoOptions) -> Inferred:
                 SpareWarning,
                 stacklevel=2,
             )
-    parts = np.zeros(len(labels), dtype=np.int64)
-    for label in np.unique(labels):  # the largest group of a class first
-        _, codes, sizes = np.unique(true[labels == label], return_inverse=True, return_counts=True)
-        parts[labels == label] = np.argsort(np.argsort(-sizes, kind="stable"))[codes]
-    return Inferred(groups_from_parts(parts, labels))
+    return Inferred(groups_from_parts(parts_by_size(true, labels), labels))
 
 
 def train(
