@@ -64,6 +64,36 @@ def test_attributes_only_score(tmp_path, embeddings):
     )
     assert named["discovery"]["0"]["sizes"] == blind["discovery"]["0"]["sizes"]
     assert named["discovery"]["0"]["recall"] is not None
+    assert blind["associations"] == []
+    (place,) = named["associations"]
+    assert place["attribute"] == "place"
+    assert place["v"] > 0.5
+    assert set(place["classes"]) == {"0", "1"}
+
+
+def test_the_record_says_what_each_cluster_is_taken_for_and_the_table_agrees(tmp_path, embeddings):
+    folder = tmp_path / "found"
+    once_ = FAST | {"cross_fit": "0", "restarts": "0"}
+    record = discover(str(embeddings), 0, folder, overrides=once_)
+    rows = pq.read_table(folder / "groups.parquet").to_pydict()
+    ids, labels, predicted = (np.array(rows[name]) for name in ("cluster", "label", "predicted"))
+    group = 0
+    for name, seen in record["discovery"].items():
+        assert [cluster["size"] for cluster in seen["clusters"]] == seen["sizes"]
+        assert [one["epoch"] for one in seen["by_epoch"]] == [4, 8]  # 13 steps an epoch
+        chosen = next(o for o in seen["by_epoch"] if o["epoch"] == record["notes"]["separated_at"])
+        for place, cluster in enumerate(seen["clusters"]):
+            own = ids == group
+            assert set(labels[own]) == {name}
+            assert cluster["accuracy"] == pytest.approx((predicted[own] == name).mean())
+            assert cluster["confidence"] == pytest.approx(np.array(rows["confidence"])[own].mean())
+            assert chosen["accuracy"][place] == cluster["accuracy"]
+            group += 1
+        spread = np.array([rows["x"], rows["y"]])[:, labels == name].std(1)
+        assert spread[0] >= spread[1]
+    small = record["discovery"]["0"]["clusters"][1]
+    assert small["accuracy"] < 0.5
+    assert small["mistaken_for"] == "1"
 
 
 def test_training_without_known_groups_is_scored_on_inferred_ones_by_that_name(
@@ -113,6 +143,7 @@ def test_images_get_a_sheet_a_class_with_a_row_a_cluster(tmp_path):
     folder = tmp_path / "found"
     record = discover(str(tmp_path / "pets"), 0, folder, overrides=small)
     assert set(record["sheets"]) == {"cat", "dog"}
+    assert record["associations"][0]["attribute"] in ("image: red", "image: blue")
     for name, sheet in record["sheets"].items():
         with Image.open(folder / sheet) as image:
             pixels = np.asarray(image)

@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "spare"
 FLOORS = [
     ["errors"],
     [
+        "associations",
         "console",
         "files",
         "folders",

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+SHOWN_ASSOCIATIONS = 8
+
 
 def show(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -164,6 +166,21 @@ def print_discovery(record: dict[str, Any]) -> None:
         if seen["note"]:
             print(f"class {name}: {seen['note']}")
     _print_clusters(record["discovery"])
+    _print_associations(record.get("associations", []))
+
+
+def _print_associations(found: list[dict[str, Any]]) -> None:
+    """The attributes that clusters go with most."""
+    if not found:
+        return
+    print("\nWhat the clusters go with (Cramer's V within classes: 0 nothing, 1 all of it):")
+    print_table(
+        ["attribute", "V", "95 % interval"],
+        [
+            [one["attribute"], f"{one['v']:.2f}", "{:.2f} to {:.2f}".format(*one["interval"])]
+            for one in found[:SHOWN_ASSOCIATIONS]
+        ],
+    )
 
 
 def _print_clusters(discovery: dict[str, Any]) -> None:

@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from spare.associations import associations, parted
 from spare.datasets import locate
 from spare.discovery import Look, describe, write_groups
 from spare.errors import check_seed
 from spare.folders import once
 from spare.groups.clusters import infer_groups
+from spare.images.statistics import image_statistics
+from spare.inputs import pictures
 from spare.methods import method_named
 from spare.methods.method import Inferred
 from spare.methods.spare import SeparationOptions, class_powers, infer
@@ -30,6 +33,7 @@ from spare.train import softmax_if_logits
 from spare.weights import importance_weights
 
 RECORD = "discovery.json"
+PICTURES_AT_ONCE = 250
 
 
 def discover(
@@ -83,18 +87,45 @@ def _work(
     groups = found.groups
     drawn = importance_weights(groups, task.train.labels, class_mass=options.class_mass)
     write_groups(partial, task, groups, found.held_out, drawn, found.looks, found.initial)
+    attributes = _associations(task, groups.ids, seed)
     report("pictures", 0, 1)
     sheets = write_sheets(partial, task, groups, seed)
     report("pictures", 1, 1)
     return {
         "kind": planned.source.kind,
         "discovery": describe(task, groups, drawn, found.looks),
+        "associations": attributes,
         "splits": {name: len(split) for name, split in task.splits().items()},
         "sheets": sheets,
         "notes": {"separated_at": found.looks[-1].epoch, "warnings": notes},
         "seconds": {"total": round(time.perf_counter() - started, 3)},
         "versions": versions(),
     }
+
+
+def _associations(task: Task, ids: np.ndarray, seed: int) -> list[dict[str, Any]]:
+    """What the clusters go with, of the attributes that are known and of what pictures show."""
+    codes = {name: np.asarray(of) for name, of in (task.train.attributes or {}).items()}
+    values = dict(task.attribute_values)
+    for name, numbers in _statistics(task).items():
+        shown = f"image: {name}"
+        codes[shown], values[shown] = parted(numbers)
+    return associations(
+        ids, np.asarray(task.train.labels), codes, values, class_names=task.class_names, seed=seed
+    )
+
+
+def _statistics(task: Task) -> dict[str, np.ndarray]:
+    """The statistics of every training picture; {} for data without pictures."""
+    inputs, rows = task.train.inputs, np.arange(len(task.train))
+    if task.holds_outputs or pictures(inputs, rows[:1]) is None:
+        return {}
+    parts = []
+    for start in range(0, len(rows), PICTURES_AT_ONCE):
+        shown = pictures(inputs, rows[start : start + PICTURES_AT_ONCE])
+        assert shown is not None
+        parts.append(image_statistics(shown))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _of_outputs(task: Task, options: SeparationOptions, seed: int) -> Inferred:

@@ -8,6 +8,7 @@ generator, so a batch can be made again after a crash.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -154,6 +155,28 @@ def apply(
     elif view is not None:
         batch = view(batch)
     return finish(batch) if finish is not None else batch
+
+
+def pictures(inputs: Inputs, indices: np.ndarray) -> Tensor | None:
+    """These examples as people see them: (n, 3, height, width) bytes; None if they are no images.
+
+    What is done to pixels only for a network's sake (`finish`) is left out.
+    """
+    if isinstance(inputs, SomeOf):
+        return pictures(inputs.inputs, inputs.rows[indices])
+    plain = inputs
+    if getattr(inputs, "finish", None) is not None:
+        plain = copy.copy(inputs)
+        plain.finish = None  # type: ignore[attr-defined]
+    seen = plain.take(indices)
+    if seen.ndim != 4 or seen.shape[1] not in (1, 3):
+        return None
+    if seen.dtype != torch.uint8:
+        low, high = seen.amin(dim=(1, 2, 3), keepdim=True), seen.amax(dim=(1, 2, 3), keepdim=True)
+        if low.min() < 0 or high.max() > 1:  # in no range that is known
+            seen = (seen - low) / (high - low).clamp(min=1e-6)
+        seen = (seen * 255).round().to(torch.uint8)
+    return seen.expand(-1, 3, -1, -1)
 
 
 def random_crop(size: int) -> RandomTransform:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from spare.files import write_atomic
 from spare.groups.groups import Groups
-from spare.inputs import Inputs
+from spare.inputs import pictures
 from spare.task import Task
 
 COLUMNS = 12
@@ -20,7 +20,7 @@ GAP = 4
 
 def write_sheets(folder: Path, task: Task, groups: Groups, seed: int) -> dict[str, str]:
     """A sheet for every class, rows from the largest cluster down; {} for data without pictures."""
-    example = _pixels(task.train.inputs, np.arange(1))
+    example = pictures(task.train.inputs, np.arange(1))
     if example is None:
         return {}
     written: dict[str, str] = {}
@@ -30,7 +30,7 @@ def write_sheets(folder: Path, task: Task, groups: Groups, seed: int) -> dict[st
         for group in seen.ids:
             own = np.flatnonzero(groups.ids == group)
             shown = rng.permutation(own)[:COLUMNS]
-            pixels = _pixels(task.train.inputs, np.sort(shown))
+            pixels = pictures(task.train.inputs, np.sort(shown))
             assert pixels is not None
             rows.append(_row(pixels))
         name = f"class-{label}.png"
@@ -44,17 +44,6 @@ def _write_png(path: Path, pixels: Tensor) -> None:
 
     image = Image.fromarray(pixels.numpy())
     write_atomic(path, lambda temporary: image.save(temporary, format="PNG"))
-
-
-def _pixels(inputs: Inputs, indices: np.ndarray) -> Tensor | None:
-    """The bytes of these examples as they are shown to people, or None if they are no images."""
-    seen = inputs.take(indices)
-    if seen.ndim != 4 or seen.shape[1] not in (1, 3):
-        return None
-    low = seen.amin(dim=(1, 2, 3), keepdim=True)
-    high = seen.amax(dim=(1, 2, 3), keepdim=True)
-    scaled = (seen - low) / (high - low).clamp(min=1e-6) * 255
-    return scaled.expand(-1, 3, -1, -1).to(torch.uint8)
 
 
 def _row(pixels: Tensor) -> Tensor:

@@ -1,0 +1,56 @@
+"""Statistics of pictures: each says what its name says, of bytes as people see them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from spare.images.statistics import image_statistics
+from spare.inputs import SomeOf, TensorInputs, pictures, scale_bytes
+
+
+def plain(*colours, side=8):
+    return torch.stack(
+        [torch.tensor(c, dtype=torch.uint8).view(3, 1, 1).expand(3, side, side) for c in colours]
+    )
+
+
+def test_brightness_and_colours():
+    found = image_statistics(plain((0, 0, 0), (255, 255, 255), (200, 0, 0), (0, 0, 200)))
+    assert found["brightness"][:2] == pytest.approx([0, 1])
+    assert found["brightness"][2] > found["brightness"][3]  # red is brighter than blue
+    assert found["red"] == pytest.approx([1 / 3, 1 / 3, 1, 0], abs=1e-4)
+    assert found["blue"] == pytest.approx([1 / 3, 1 / 3, 0, 1], abs=1e-4)
+    assert found["contrast"] == pytest.approx([0] * 4, abs=1e-6)
+
+
+def test_sharpness_is_about_edges_and_not_about_contrast():
+    ramp = torch.linspace(0, 255, 32).expand(3, 32, 32)
+    step = torch.where(torch.arange(32) % 2 == 0, 0.0, 255.0).expand(3, 32, 32)
+    faint = 100 + step / 10
+    found = image_statistics(torch.stack([ramp, step, faint]).to(torch.uint8))
+    assert found["sharpness"][1] > 5 * found["sharpness"][0]
+    assert found["sharpness"][2] == pytest.approx(found["sharpness"][1], rel=0.1)
+    assert found["contrast"][1] > 5 * found["contrast"][2]
+
+
+def test_pictures_are_bytes_as_they_were_before_the_networks_sake():
+    rng = np.random.default_rng(0)
+    raw = torch.tensor(rng.integers(0, 256, (6, 3, 4, 4)), dtype=torch.uint8)
+    inputs = TensorInputs(raw, finish=lambda x: scale_bytes(x) * 7 - 3)
+    assert pictures(inputs, np.array([4, 1])).equal(raw[[4, 1]])
+    assert pictures(SomeOf(inputs, np.array([5, 2, 0])), np.array([1])).equal(raw[[2]])
+    assert inputs.take(np.array([0])).dtype == torch.float32  # it still finishes for the network
+
+
+def test_floats_are_scaled_and_what_is_no_picture_is_none():
+    unit = torch.rand(3, 1, 4, 4)
+    shown = pictures(TensorInputs(unit), np.arange(3))
+    assert shown.shape == (3, 3, 4, 4)
+    assert (shown[:, 0] == (unit[:, 0] * 255).round()).all()
+    wild = pictures(TensorInputs(torch.randn(2, 3, 4, 4) * 9), np.arange(2))
+    assert (wild.amin((1, 2, 3)) == 0).all()
+    assert (wild.amax((1, 2, 3)) == 255).all()
+    assert pictures(TensorInputs(torch.rand(3, 7)), np.arange(3)) is None
+    assert pictures(TensorInputs(torch.rand(3, 5, 4, 4)), np.arange(3)) is None
