@@ -288,7 +288,8 @@ def discover(
         print_json(record | {"folder": str(folder)})
         return
     print_discovery(record)
-    print(f"\nOne row an example: {folder / 'groups.parquet'}")
+    print(f"\nReport, to be opened in a browser: {folder / 'report.html'}")
+    print(f"One row an example: {folder / 'groups.parquet'}")
     for name, sheet in record["sheets"].items():
         print(f"Pictures of {name}, a row a cluster: {folder / sheet}")
     options = (own or OwnData()).words()
@@ -398,6 +399,19 @@ def bench(
     else:
         print_bench(summary)
         print(f"\nRun folders and table.json: {folder}")
+
+
+@app.command
+def report(run: Path, *, data: Data = None, json: Json = False) -> None:
+    """Make the report of a run or a discovery again: one HTML file that works offline."""
+    with Bars() as bars:
+        from spare.remake import remake_report
+
+        path = remake_report(run, data=data, report=bars.report, say=bars.say)
+    if json:
+        print_json({"report": str(path)})
+    else:
+        print(f"Report: {path}")
 
 
 @app.command(name="list")

@@ -1,7 +1,7 @@
 """Find the groups in someone's data without training a robust model: the first half of SPARE.
 
 A discovery is a folder: discovery.json (what was found in each class), groups.parquet (one row an
-example) and, for images, a sheet of pictures a class.
+example), report.html and, for images, a sheet of pictures a class.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from spare.methods import method_named
 from spare.methods.method import Inferred
 from spare.methods.spare import SeparationOptions, class_powers, infer
 from spare.presets import Plan, plan
-from spare.run import collected_warnings, limited_threads, load_task, versions
+from spare.report import write_report
+from spare.run import collected_warnings, command, limited_threads, load_task, versions
 from spare.sheets import write_sheets
 from spare.stages import Report, Stages
 from spare.task import Task
@@ -90,8 +91,7 @@ def _work(
     attributes = _associations(task, groups.ids, seed)
     report("pictures", 0, 1)
     sheets = write_sheets(partial, task, groups, seed)
-    report("pictures", 1, 1)
-    return {
+    found_there = {
         "kind": planned.source.kind,
         "discovery": describe(task, groups, drawn, found.looks),
         "associations": attributes,
@@ -100,7 +100,11 @@ def _work(
         "notes": {"separated_at": found.looks[-1].epoch, "warnings": notes},
         "seconds": {"total": round(time.perf_counter() - started, 3)},
         "versions": versions(),
+        "command": command(planned, seed, verb="discover"),
     }
+    write_report(partial, task, {**planned.request(seed), **found_there})
+    report("pictures", 1, 1)
+    return found_there
 
 
 def _associations(task: Task, ids: np.ndarray, seed: int) -> list[dict[str, Any]]:

@@ -111,9 +111,10 @@ def _by_epoch(
 
 
 def components(said: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Two coordinates an example, by which a class can be drawn: the principal components of the
-    logarithms of its outputs, each class by itself."""
+    """Two coordinates an example, by which a class can be drawn: the principal components of its
+    logits, each class by itself. Of two classes there is only one, and the second is 0."""
     logits = np.log(np.clip(said.astype(np.float64), 1e-7, None))
+    logits -= logits.mean(1, keepdims=True)
     found = np.zeros((len(said), 2), dtype=np.float32)
     for label in np.unique(labels):
         own = labels == label

@@ -49,6 +49,12 @@ def write_json(path: Path, value: Any) -> None:
     write_atomic(path, lambda temporary: _write_bytes(temporary, text.encode()))
 
 
+def write_text(path: Path, text: str) -> None:
+    # A name on disk may hold bytes that are no text.
+    content = text.encode("utf-8", errors="replace")
+    write_atomic(path, lambda temporary: _write_bytes(temporary, content))
+
+
 def _write_bytes(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 

@@ -363,9 +363,10 @@ def versions() -> dict[str, str]:
     return found | {name: version(name) for name in VERSIONED}
 
 
-def command(planned: Plan, seed: int) -> str:
+def command(planned: Plan, seed: int, verb: str = "train") -> str:
     """A command that gives this run again, wherever the data is."""
-    words = ["spare", "train", planned.source.name, "--method", planned.method]
+    words = ["spare", verb, planned.source.name]
+    words += ["--method", planned.method] if verb == "train" else []
     words += ["--seed", str(seed)]
     for key, value in planned.changed().items():
         words += ["--set", f"{key}={show(value)}"]

@@ -1,0 +1,338 @@
+"""The page: what a run folder holds, put in the order in which people ask.
+
+    write_report(folder, task)     report.html beside the record
+
+Numbers come from the record and from groups.parquet; the task is only for the pictures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
+
+from spare.errors import InputError
+from spare.files import read_json, write_text
+from spare.folders import FORMAT
+from spare.report import charts
+from spare.report.thumbnails import SIDE, sprite
+from spare.task import Task
+
+REPORT = "report.html"
+RECORDS = ("discovery.json", "run.json")
+#: Classes that are shown with pictures; the table has all.
+MOST_CLASSES = 12
+#: Points of a class that are drawn, and at most so many of one of its small clusters.
+MOST_POINTS = 400
+MOST_OF_SMALL = 120
+#: Pictures of a cluster, of each kind.
+SHOWN = 8
+#: Attributes in the chart and in the table by class.
+MOST_ATTRIBUTES = 20
+
+
+UNSEEN = {"accuracy": None, "confidence": None, "mistaken_for": None, "mistaken_share": 0.0}
+
+
+@dataclass(frozen=True)
+class Examples:
+    """groups.parquet of one folder, in columns."""
+
+    ids: np.ndarray
+    labels: np.ndarray
+    names: Sequence[str] | None
+    predicted: np.ndarray | None
+    confidence: np.ndarray | None
+    points: np.ndarray | None
+
+
+def write_report(
+    folder: Path, task: Task | None = None, record: Mapping[str, Any] | None = None
+) -> Path:
+    """Make the report of a discovery or a run, with pictures where the task is given.
+
+    record  what the folder will hold as its record, where that is not written yet
+    """
+    page = render(record or read_record(folder), _examples(folder), task)
+    write_text(folder / REPORT, page)
+    return folder / REPORT
+
+
+def render(record: Mapping[str, Any], examples: Examples | None, task: Task | None) -> str:
+    environment = Environment(
+        loader=PackageLoader("spare.report", "."), autoescape=True, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["percent"] = lambda value: "–" if value is None else f"{100 * value:.1f}"
+    environment.filters["short"] = charts.shortened
+    classes = [] if examples is None else _classes(record, examples, task)
+    return environment.get_template("page.html.j2").render(
+        record=record,
+        title=charts.shortened(_title(record)),
+        style=_file("style.css"),
+        script=_file("script.js"),
+        classes=classes,
+        shown=[one for one in classes if one["panel"]],
+        findings=_findings(classes),
+        mistakes=_mistakes(record, examples),
+        attributes=_attributes(record),
+        scores=_scores(record),
+        command=_command(record),
+        side=SIDE,
+        data=_json(
+            {one["number"]: one["panel"]["examples"] for one in classes if one["panel"] is not None}
+        ),
+        missing=sum(one["panel"]["missing"] for one in classes if one["panel"]),
+    )
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """What a run or a discovery wrote down."""
+    for name in RECORDS:
+        if (folder / name).is_file():
+            record: dict[str, Any] = read_json(folder / name)
+            if record.get("format", 0) > FORMAT:
+                raise InputError(
+                    f"{folder} was written by a newer version of spare-ml: upgrade to read it."
+                )
+            return record
+    raise InputError(
+        f"{folder} holds neither a run nor a discovery: name a folder that 'spare train' or "
+        f"'spare discover' wrote."
+    )
+
+
+def _examples(folder: Path) -> Examples | None:
+    import pyarrow.parquet as pq
+
+    path = folder / "groups.parquet"
+    if not path.is_file():
+        return None
+    table = pq.read_table(path)
+    columns = {name: table.column(name) for name in table.column_names}
+
+    def numbers(name: str) -> np.ndarray | None:
+        return columns[name].to_numpy() if name in columns else None
+
+    def texts(name: str) -> np.ndarray | None:
+        return np.array(columns[name].to_pylist(), dtype=object) if name in columns else None
+
+    labels = texts("label")
+    ids = numbers("cluster")
+    assert labels is not None
+    assert ids is not None
+    points = None
+    if "x" in columns:
+        points = np.stack([columns["x"].to_numpy(), columns["y"].to_numpy()], 1)
+    return Examples(
+        ids, labels, columns["name"].to_pylist() if "name" in columns else None,
+        texts("predicted"), numbers("confidence"), points,
+    )  # fmt: skip
+
+
+def _classes(
+    record: Mapping[str, Any], examples: Examples, task: Task | None
+) -> list[dict[str, Any]]:
+    """Every class, the one with the surest mistakes first; the first few with a panel."""
+    found = []
+    group = 0
+    for number, (name, seen) in enumerate(record["discovery"].items()):
+        groups = range(group, group + len(seen["sizes"]))
+        group += len(seen["sizes"])
+        # Of groups that no early model was looked at for, only their sizes are known.
+        clusters = seen.get("clusters") or [UNSEEN | {"size": size} for size in seen["sizes"]]
+        found.append(
+            {
+                "number": number,
+                "name": name,
+                "seen": seen,
+                "clusters": clusters,
+                "groups": groups,
+                "worst": _worst(clusters),
+                "panel": None,
+            }
+        )
+    found.sort(key=lambda one: -(one["worst"] or {"weight": 0})["weight"])
+    for one in found[:MOST_CLASSES]:
+        one["panel"] = _panel(one, examples, task)
+    return found
+
+
+def _title(record: Mapping[str, Any]) -> str:
+    """Of someone's own data the last part of its path."""
+    return Path(record["task"]).name or str(record["task"])
+
+
+def _worst(clusters: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The small cluster that is taken for another class most surely."""
+    mistaken = [
+        {**cluster, "place": place, "weight": cluster["mistaken_share"] * cluster["confidence"]}
+        for place, cluster in enumerate(clusters, start=1)
+        if place > 1 and cluster.get("mistaken_for") is not None
+    ]
+    return max(mistaken, key=lambda one: one["weight"], default=None)
+
+
+def _panel(one: Mapping[str, Any], examples: Examples, task: Task | None) -> dict[str, Any]:
+    """What is drawn of a class: its points, its curves, its pictures."""
+    rng = np.random.default_rng([one["number"], 0x9A6E])
+    places = {group: place for place, group in enumerate(one["groups"])}
+    own = [np.flatnonzero(examples.ids == group) for group in one["groups"]]
+    gallery = [_gallery(rows, examples, rng) for rows in own if len(rows)]
+    drawn = _drawn(own, rng)
+    rows = np.unique(np.concatenate([drawn, *(kind["rows"] for g in gallery for kind in g)]))
+    number = {int(row): n for n, row in enumerate(rows)}
+    sheet = None if task is None else sprite(task.train.inputs, rows)
+    panel: dict[str, Any] = {
+        "sprite": sheet,
+        "missing": 0 if sheet is None else sheet.missing,
+        "examples": [_example(int(row), examples, places) for row in rows],
+        "gallery": [
+            [{**kind, "numbers": [number[int(row)] for row in kind["rows"]]} for kind in cluster]
+            for cluster in gallery
+        ],
+        "scatter": None,
+        "epochs": [],
+    }
+    if examples.points is not None:
+        panel["scatter"] = charts.scatter(
+            examples.points[drawn],
+            np.array([places[int(group)] for group in examples.ids[drawn]]),
+            [number[int(row)] for row in drawn],
+            label=f"Outputs of class {charts.shortened(one['name'])}, a point an example",
+            chart="scatter",
+        )
+    by_epoch = one["seen"].get("by_epoch", [])
+    if len(by_epoch) > 1:
+        for what, says in (("accuracy", "right"), ("confidence", "mean confidence")):
+            panel["epochs"].append(
+                {
+                    "what": says,
+                    "chart": charts.lines(
+                        [look["epoch"] for look in by_epoch],
+                        list(zip(*(look[what] for look in by_epoch), strict=True)),
+                        label=f"{says} by epoch, a line a cluster",
+                        chart="lines",
+                    ),
+                }
+            )
+    return panel
+
+
+def _drawn(own: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """Rows to draw: of small clusters all or many, of the largest what is left."""
+    small = [rng.permutation(rows)[:MOST_OF_SMALL] for rows in own[1:]]
+    left = max(MOST_POINTS - sum(map(len, small)), 50)
+    return np.sort(np.concatenate([rng.permutation(own[0])[:left], *small]))
+
+
+def _gallery(
+    rows: np.ndarray, examples: Examples, rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    """Typical (near the cluster's middle), borderline (far from it) and random examples."""
+    anyone = {"kind": "random", "rows": rng.permutation(rows)[:SHOWN]}
+    if examples.points is None or len(rows) <= SHOWN:
+        return [anyone]
+    own = examples.points[rows]
+    order = rows[np.argsort(((own - np.median(own, 0)) ** 2).sum(1), kind="stable")]
+    return [
+        {"kind": "typical", "rows": order[:SHOWN]},
+        {"kind": "borderline", "rows": order[-SHOWN:]},
+        anyone,
+    ]
+
+
+def _example(row: int, examples: Examples, places: Mapping[int, int]) -> dict[str, Any]:
+    """What is shown of an example when it is pointed at."""
+    says: dict[str, Any] = {"id": row, "cluster": places[int(examples.ids[row])] + 1}
+    if examples.names is not None:
+        says["name"] = charts.shortened(str(examples.names[row]), 80)
+    if examples.predicted is not None and examples.confidence is not None:
+        says["taken"] = charts.shortened(str(examples.predicted[row]), 40)
+        says["sure"] = round(float(examples.confidence[row]), 3)
+    return says
+
+
+def _findings(classes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of each class that has one: the cluster that is most surely taken for another class."""
+    return [
+        {"class": one["name"], "number": one["number"], "total": sum(one["seen"]["sizes"])}
+        | one["worst"]
+        for one in classes
+        if one["worst"] is not None and one["worst"]["mistaken_share"] >= 0.5
+    ]
+
+
+def _mistakes(record: Mapping[str, Any], examples: Examples | None) -> dict[str, Any] | None:
+    """How often each class is taken for each other, by the early model."""
+    if examples is None or examples.predicted is None:
+        return None
+    names = list(record["discovery"])
+    if len(names) > 30:
+        return None
+    place = {name: i for i, name in enumerate(names)}
+    table = np.zeros((len(names), len(names)), dtype=int)
+    rows = [place[name] for name in examples.labels]
+    np.add.at(table, (rows, [place.get(name, 0) for name in examples.predicted]), 1)
+    shares = table / np.maximum(table.sum(1, keepdims=True), 1)
+    return {"names": names, "table": table.tolist(), "shares": shares.tolist()}
+
+
+def _attributes(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    found = record.get("associations") or []
+    if not found:
+        return None
+    shown = found[:MOST_ATTRIBUTES]
+    classes = list(shown[0]["classes"])
+    return {
+        "rows": shown,
+        "more": len(found) - len(shown),
+        "classes": classes if len(classes) <= 30 else [],
+        "chart": charts.bars(
+            [one["attribute"] for one in shown],
+            [one["v"] for one in shown],
+            intervals=[one["interval"] for one in shown],
+            label="Cramér's V of each attribute with the clusters",
+            chart="bars",
+        ),
+    }
+
+
+def _scores(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Accuracy by group on each split, at the selected epoch."""
+    found = []
+    for split, scores in record.get("scores", {}).items():
+        score = scores["selected"]
+        groups = score["groups"]
+        found.append(
+            {
+                "split": split,
+                "score": score,
+                "groups": [
+                    {"name": name, **(group if isinstance(group, dict) else {"accuracy": group})}
+                    for name, group in groups.items()
+                ],
+            }
+        )
+    return found
+
+
+def _command(record: Mapping[str, Any]) -> str:
+    return str(record.get("command", ""))
+
+
+def _json(value: Any) -> Markup:
+    """Inside a script element nothing may look like its end."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _file(name: str) -> Markup:
+    return Markup((resources.files("spare.report") / name).read_text(encoding="utf-8"))

@@ -1,0 +1,204 @@
+"""The page: what it says, that nothing hostile runs, and that odd records still make one."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import torch
+
+from spare.discovery import Look, describe, write_groups
+from spare.errors import InputError
+from spare.files import write_json
+from spare.groups.groups import groups_from_parts
+from spare.inputs import TensorInputs
+from spare.remake import remake_report
+from spare.report import write_report
+from spare.task import Split, Task
+from spare.weights import importance_weights
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)>'",
+    "</style></script>{{ 7*7 }}&amp;",
+    "‮right to left‬ 🐦‍⬛",
+    "long" * 2500,
+)
+
+
+def folder_of(path, *, classes=("cat", "dog"), n=60, clusters=2, pictures=True, **more):
+    """A discovery's folder, and the task that its pictures come from."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(len(classes)), n)
+    parts = np.tile(np.arange(n) % 10 == 0, len(classes)) * (clusters - 1)
+    said = rng.dirichlet(np.ones(len(classes)), len(labels)).astype(np.float32) / 10
+    said[np.arange(len(labels)), (labels + (parts > 0)) % len(classes)] += 0.9
+    pixels = torch.tensor(rng.integers(0, 255, (len(labels), 3, 6, 6)), dtype=torch.uint8)
+    inputs = TensorInputs(pixels if pictures else torch.rand(len(labels), 4))
+    task = Task(
+        name="mine",
+        train=Split(inputs, labels, None),
+        val=None,
+        test=None,
+        class_names=tuple(classes),
+        attribute_values={},
+        names={"train": [f"{classes[label][:50]}/{i}.png" for i, label in enumerate(labels)]},
+    )
+    groups = groups_from_parts(parts, labels)
+    drawn = importance_weights(groups, labels)
+    looks = (Look(1, said[::-1].copy()), Look(2, said))
+    path.mkdir()
+    write_groups(path, task, groups, {}, drawn, looks)
+    record = {
+        "format": 1, "task": "mine", "data": "", "method": "spare", "seed": 0, "settings": {},
+        "options": {}, "kind": "folder", "discovery": describe(task, groups, drawn, looks),
+        "associations": [], "notes": {"separated_at": 2, "warnings": []},
+        "versions": {"spare": "1"}, "command": "spare discover mine",
+    } | more  # fmt: skip
+    write_json(path / "discovery.json", record)
+    return task
+
+
+class Checked(HTMLParser):
+    """Collects elements and attributes, and that what is opened is closed."""
+
+    VOID = ("meta", "circle", "rect", "path", "polyline", "br", "img")
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.elements, self.attributes, self.text = [], [], [], []
+        self.feed(page)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def page_of(path, task=None):
+    return write_report(path, task).read_text()
+
+
+def test_it_says_what_was_found_in_one_file(tmp_path):
+    task = folder_of(tmp_path / "found")
+    page = page_of(tmp_path / "found", task)
+    seen = Checked(page)
+    text = " ".join(seen.text)
+    assert "After 2 epochs of plain training" in text
+    assert "spare discover mine" in text
+    assert seen.elements.count("svg") == 2 * 3  # a class: its points, and two curves
+    assert page.count("data:image/webp") == 2
+    record = json.loads((tmp_path / "found" / "discovery.json").read_text())
+    for name, one in record["discovery"].items():
+        for cluster in one["clusters"]:
+            assert f"{100 * cluster['accuracy']:.1f}" in text
+        assert f"<bdi>{name}</bdi>" in page
+
+
+def test_nothing_comes_from_outside_and_scripts_are_its_own(tmp_path):
+    task = folder_of(tmp_path / "found")
+    page = page_of(tmp_path / "found", task)
+    seen = Checked(page)
+    assert seen.elements.count("script") == 2  # its data and its own script
+    for name, value in seen.attributes:
+        assert not name.startswith("on"), name
+        if name in ("src", "href", "xlink:href"):
+            assert value.startswith("#"), value
+    assert not re.search(r"url\((?!data:)", page)
+    assert "default-src 'none'" in page
+
+
+def test_hostile_names_are_text_and_cut(tmp_path):
+    task = folder_of(
+        tmp_path / "found",
+        classes=HOSTILE,
+        notes={"separated_at": 1, "warnings": list(HOSTILE)},
+        associations=[
+            {
+                "attribute": name, "v": 0.5, "interval": [0.4, 0.6],
+                "classes": dict.fromkeys(HOSTILE, 0.5), "clusters": {},
+            }
+            for name in HOSTILE
+        ],
+        command=HOSTILE[0],
+    )  # fmt: skip
+    page = page_of(tmp_path / "found", task)
+    seen = Checked(page)
+    assert "img" not in seen.elements
+    assert seen.elements.count("script") == 2
+    assert not any(name.startswith("on") for name, _ in seen.attributes)
+    assert "<script>alert(1)</script>" in "".join(seen.text)  # shown, as text
+    assert "longlong" in page
+    assert "long" * 200 not in page
+    assert "49" not in re.findall(r"</style></script>(\d+)", "".join(seen.text))
+    assert len(page) < 1_500_000
+
+
+def test_pictures_that_cannot_be_read_are_counted_and_the_rest_are_there(tmp_path):
+    task = folder_of(tmp_path / "found")
+
+    class Broken:
+        in_memory = True
+
+        def __len__(self):
+            return 120
+
+        def take(self, indices, rng=None):
+            if indices[0] % 2:
+                raise OSError("gone")
+            return task.train.inputs.take(indices)
+
+    broken = Task(**{**vars(task), "train": Split(Broken(), task.train.labels, None)})
+    page = page_of(tmp_path / "found", broken)
+    counted = re.search(r"(\d+) pictures could not be read and are shown as grey squares", page)
+    assert 50 <= int(counted.group(1)) <= 70
+    assert page.count("data:image/webp") == 2
+
+
+@pytest.mark.parametrize("kind", ["embeddings", "no task"])
+def test_without_pictures_the_rest_is_there(tmp_path, kind):
+    task = folder_of(tmp_path / "found", pictures=False)
+    page = page_of(tmp_path / "found", task if kind == "embeddings" else None)
+    assert "data:image" not in page
+    assert Checked(page).elements.count("svg") == 6
+
+
+def test_hundreds_of_classes_one_class_and_one_cluster(tmp_path):
+    folder_of(tmp_path / "many", classes=[f"class {i}" for i in range(300)], n=12)
+    page = page_of(tmp_path / "many")
+    seen = Checked(page)
+    assert seen.elements.count("article") == 12
+    assert "288 more classes are in the table only" in page
+    assert len(page) < 2_000_000
+    folder_of(tmp_path / "one", classes=["only"], clusters=1)
+    assert "No class has a cluster that is mostly taken for another class" in page_of(
+        tmp_path / "one"
+    )
+
+
+def test_a_folder_that_will_not_do_is_one_sentence(tmp_path):
+    with pytest.raises(InputError, match="neither a run nor a discovery"):
+        write_report(tmp_path)
+    folder_of(tmp_path / "newer", format=99)
+    with pytest.raises(InputError, match="newer version of spare-ml: upgrade"):
+        remake_report(tmp_path / "newer")
+
+
+def test_a_report_is_made_again_without_the_data_and_says_so(tmp_path):
+    folder_of(tmp_path / "found")
+    said = []
+    path = remake_report(tmp_path / "found", say=said.append)
+    assert "the report has no pictures" in said[0]
+    assert "data:image" not in path.read_text()
