@@ -28,7 +28,7 @@ def call(capsys, *words):
 def test_help_names_every_verb_and_version_is_the_packages(capsys):
     code, out, _ = call(capsys, "--help")
     assert code == 0
-    for verb in ("demo", "data", "train", "bench", "list"):
+    for verb in ("demo", "data", "discover", "train", "bench", "report", "list"):
         assert verb in out
     assert call(capsys, "--version")[1].strip() == spare.__version__
 
@@ -56,7 +56,7 @@ NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did y
         (
             ["trian", "digits"],
             'Unknown command "trian". Did you mean "train"? Available commands: data, demo, '
-            "discover, train, bench, list.",
+            "discover, train, bench, report, list.",
         ),
         (
             ["train", "digits", "--seed", "-1"],
@@ -152,3 +152,19 @@ def test_a_reader_that_goes_away_is_no_traceback():
     words = f"{sys.executable} -m spare list settings | head -1"
     done = subprocess.run(["bash", "-c", words], capture_output=True, text=True)
     assert "Traceback" not in done.stderr
+
+
+def test_a_report_is_made_of_a_run_and_of_nothing_else(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = call(
+        capsys, "train", "digits", "--set", "epochs=2", "--set", "separate_at=1", "--out", "run"
+    )
+    assert code == 0
+    code, out, err = call(capsys, "report", "run")
+    assert (code, out, err) == (0, "Report: run/report.html\n", "")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "data:image/webp" in page
+    assert "worst group" in page
+    code, _, err = call(capsys, "report", ".")
+    assert code == 1
+    assert "holds neither a run nor a discovery" in err
