@@ -6,16 +6,22 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test long results clean
+.PHONY: demo test browser long results clean
 
 demo: $(READY)
 	$(BIN)/spare demo
 
-test: $(READY)
+test: $(READY) browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Reports are tested in a real browser where one can be had; where not, those tests are skipped.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+		{ apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || \
+		echo "no chromium here, and none could be installed: its tests are skipped"
 
 long: $(READY)
 	$(BIN)/python -m pytest -m long
