@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
 END = "<!-- end of tables -->"
 #: The tables of all results whose folder's name begins as the mark says.
+TUNING = re.compile(rf"(?P<begin><!-- tuning -->).*?{END}", re.DOTALL)
 MARKED = re.compile(rf"(?P<begin><!-- tables: (?P<name>[\w-]+) -->).*?{END}", re.DOTALL)
 
 #: Worst group / average of the paper's main table on Colored MNIST, in per cent.
@@ -74,6 +75,8 @@ def bench_section(folder: Path) -> list[str]:
 def scores_table(rows: list[dict], about: dict) -> list[str]:
     heads = ["method", "group labels it sees", "worst group", "average", "last epoch: worst group",
              "average", "seeds", "selection rule", "split"]  # fmt: skip
+    owned = any(row.get("own_rule") for row in rows)
+    heads += ["the method's own rule: worst group / average"] if owned else []
     costly = any(row.get("cost") for row in rows) and len(rows) > 1
     compared = any(row.get("spare_minus_this") for row in rows)
     more = ["SPARE minus this (95 % interval)"] if compared else []
@@ -94,6 +97,8 @@ def scores_table(rows: list[dict], about: dict) -> list[str]:
             row["selection"],
             row["split"],
         ]
+        if owned:
+            cells.append(own_rule(row))
         if compared:
             against = row.get("spare_minus_this")
             cells.append(difference(against["selected"]["worst_group"]) if against else "")
@@ -104,6 +109,38 @@ def scores_table(rows: list[dict], about: dict) -> list[str]:
             paper = PAPER.get(row["method"])
             cells.append("{} / {}".format(*paper) if paper else "-")
         lines.append(cells)
+    return as_table(lines)
+
+
+def own_rule(row: dict) -> str:
+    """Scores by the rule of the method's paper, where that is not the run's."""
+    if "own_rule" not in row:
+        return ""
+    scores = row["own_rule"]
+    worst, average = cell(scores["worst_group"]), cell(scores["average"])
+    return f"{worst} / {average} ({row['own_rule_name']})"
+
+
+def tuning_table() -> list[str]:
+    """What benchmarks/tune.py found, a file a method; the chosen setting in bold."""
+    lines = [
+        ["method", "setting", "worst group", "average", "epoch", "examples, of 10 plain epochs"]
+    ]
+    files = {path.stem: path for path in (ROOT / "results" / "tuning").glob("*.json")}
+    for method in sorted(files, key=place):
+        for row in read_json(files[method])["rows"]:
+            setting = ", ".join(f"{key} {value}" for key, value in row["setting"].items())
+            mark = "**" if row.get("chosen") else ""
+            lines.append(
+                [
+                    method,
+                    f"{mark}{setting}{mark}",
+                    f"{100 * row['worst_group']:.1f}",
+                    f"{100 * row['average']:.1f}",
+                    str(row["epoch"]),
+                    f"{row['examples_seen'] / 500_000:.1f}",
+                ]
+            )
     return as_table(lines)
 
 
@@ -157,6 +194,7 @@ def page() -> str:
         return "\n".join([match["begin"], "", *lines, END])
 
     made = MARKED.sub(tables, PAGE.read_text())
+    made = TUNING.sub(lambda m: "\n".join([m["begin"], "", *tuning_table(), "", END]), made)
     forgotten = set((ROOT / "results").glob("*/about.json")) - shown
     if forgotten:
         sys.exit(f"no part of {PAGE.name} shows {sorted(map(str, forgotten))}")

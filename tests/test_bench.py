@@ -138,6 +138,17 @@ def test_cost_is_relative_to_plain_training():
     assert "cost" not in table(runs[1:])["rows"][0]
 
 
+def test_scores_by_a_methods_own_rule_stand_beside_the_others_with_its_name():
+    runs = [record("erm", 0, 0.2), record("lff", 0, 0.5), record("lff", 1, 0.7)]
+    for run in runs[1:]:
+        run["own_rule"] = "last"
+        run["scores"]["test"]["own_rule"] = run["scores"]["test"]["last"]
+    plain, own = table(runs)["rows"]
+    assert "own_rule" not in plain
+    assert own["own_rule_name"] == "last"
+    assert own["own_rule"]["worst_group"] == own["last"]["worst_group"]
+
+
 def test_all_stands_for_every_method(monkeypatch, tmp_path):
     named = []
     monkeypatch.setattr("spare.bench._run_all", lambda task, todo, *_: named.extend(todo) or [])

@@ -238,8 +238,8 @@ def _row(records: list[Mapping[str, Any]]) -> dict[str, Any]:
         "peak_memory_mb": float(np.mean([r["peak_memory_mb"] for r in records])),
     }
     own = [r.get("own_rule") for r in records]
-    if own[0]:
-        row["own_rule"] = own[0]
+    if all(own):
+        row["own_rule_name"] = own[0]
     for when in ("selected", "last", *(["own_rule"] if all(own) else [])):
         scores = [r["scores"][split][when] for r in records]
         row[when] = {
