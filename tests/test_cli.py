@@ -146,6 +146,8 @@ def test_the_demo(tmp_path):
     for name in ("erm-seed0", "spare-seed0"):
         assert (tmp_path / "runs" / "demo" / name / "run.json").exists()
         assert f"runs/demo/{name}" in done.stdout
+    assert "see them: runs/demo/spare-seed0/report.html" in done.stdout
+    assert "data:image" in (tmp_path / "runs/demo/spare-seed0/report.html").read_text()
 
 
 def test_a_reader_that_goes_away_is_no_traceback():

@@ -133,6 +133,7 @@ def demo(*, out: Out = None, json: Json = False) -> None:
     with Bars() as bars:
         from spare.bench import bench
         from spare.files import read_json
+        from spare.remake import remake_report
         from spare.run import stop_on_signal
 
         with stop_on_signal() as should_stop:
@@ -145,9 +146,10 @@ def demo(*, out: Out = None, json: Json = False) -> None:
                 say=bars.say,
                 should_stop=should_stop,
             )
+        page = remake_report(folder / "spare-seed0", report=bars.report, say=bars.say)
     runs = {m: read_json(folder / f"{m}-seed0" / "run.json") for m in ("erm", "spare")}
     if json:
-        print_json({"table": summary, "runs": runs})
+        print_json({"table": summary, "runs": runs, "report": str(page)})
         return
     rows = []
     for name, run in runs.items():
@@ -168,7 +170,8 @@ def demo(*, out: Out = None, json: Json = False) -> None:
     rule = runs["spare"]["selection"]
     print(f"\nOne seed; epoch selected by {rule}. Test split, scored once.")
     print_discovery(runs["spare"])
-    print("\nRun folders:")
+    print(f"\nOpen in a browser to see them: {page}")
+    print("Run folders:")
     for name in runs:
         print(f"  {folder / f'{name}-seed0'}")
 
