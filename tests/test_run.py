@@ -77,7 +77,10 @@ def test_what_run_json_says(done):
 def test_the_group_table_is_one_row_an_example(done):
     folder, record = done
     table = pq.read_table(folder / "groups.parquet")
-    assert table.column_names == ["id", "label", "cluster", "probability"]
+    assert table.column_names == [
+        *("id", "label", "cluster", "probability"),
+        *("predicted", "confidence", "x", "y"),
+    ]
     assert table.num_rows == 900
     assert sum(table["probability"].to_pylist()) == pytest.approx(1)
     sizes = sorted(n for seen in record["discovery"].values() for n in seen["sizes"])
