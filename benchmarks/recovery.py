@@ -20,20 +20,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from data import cmnist_task
 
 from spare.batches import shuffled
-from spare.datasets import cmnist, locate
+from spare.datasets import cmnist
 from spare.errors import SpareWarning
 from spare.files import write_json
 from spare.groups.clusters import infer_groups
 from spare.groups.environments import environments
 from spare.groups.mistakes import mistakes
-from spare.methods import method_named
 from spare.metrics import true_minority
-from spare.presets import plan
-from spare.run import load_task
 from spare.stages import Stages
-from spare.task import Task
 from spare.train import Outputs, Settings
 
 #: From a plain model's outputs and the labels to who is inferred as minority.
@@ -144,12 +141,6 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         .properties(width=260, height=200)
     )
     chart.save(str(path), scale_factor=2)
-
-
-def cmnist_task(seed: int, arguments: argparse.Namespace) -> Task:
-    choice = {"palette": arguments.palette}
-    source = locate("cmnist", arguments.data, choice)
-    return load_task(plan(source, method_named("spare"), choice), seed, lambda *_: None)
 
 
 if __name__ == "__main__":

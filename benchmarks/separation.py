@@ -15,16 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from data import cmnist_task
 
-from spare.datasets import cmnist, locate
+from spare.datasets import cmnist
 from spare.errors import SpareWarning
-from spare.methods import method_named
 from spare.methods.spare import SeparationOptions, clarity, clearest, separations
 from spare.metrics import minority_recovery, true_minority
-from spare.presets import plan
-from spare.run import load_task
 from spare.stages import Stages
-from spare.task import Task
 from spare.train import Settings
 
 
@@ -68,12 +65,6 @@ def main() -> None:
         f"recall of the worst class {np.mean(chosen_recall):.3f}, "
         f"best candidates {np.mean(best_recall):.3f}"
     )
-
-
-def cmnist_task(seed: int, arguments: argparse.Namespace) -> Task:
-    choice = {"palette": arguments.palette}
-    source = locate("cmnist", arguments.data, choice)
-    return load_task(plan(source, method_named("spare"), choice), seed, lambda *_: None)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,17 @@
+"""What several benchmarks read."""
+
+from __future__ import annotations
+
+import argparse
+
+from spare.datasets import locate
+from spare.methods import method_named
+from spare.presets import plan
+from spare.run import load_task
+from spare.task import Task
+
+
+def cmnist_task(seed: int, arguments: argparse.Namespace) -> Task:
+    choice = {"palette": arguments.palette}
+    source = locate("cmnist", arguments.data, choice)
+    return load_task(plan(source, method_named("spare"), choice), seed, lambda *_: None)
