@@ -56,7 +56,7 @@ NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did y
         (
             ["trian", "digits"],
             'Unknown command "trian". Did you mean "train"? Available commands: data, demo, '
-            "discover, train, bench, report, list.",
+            "discover, train, bench, report, compare, list.",
         ),
         (
             ["train", "digits", "--seed", "-1"],
@@ -167,6 +167,8 @@ def test_a_report_is_made_of_a_run_and_of_nothing_else(capsys, tmp_path, monkeyp
     page = (tmp_path / "run" / "report.html").read_text()
     assert "data:image/webp" in page
     assert "worst group" in page
+    code, out, err = call(capsys, "compare", "run", "run", "--out", "both")
+    assert (code, out, err) == (0, "Comparison: both/comparison.html\n", "")
     code, _, err = call(capsys, "report", ".")
     assert code == 1
     assert "holds neither a run nor a discovery" in err

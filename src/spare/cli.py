@@ -417,6 +417,18 @@ def report(run: Path, *, data: Data = None, json: Json = False) -> None:
         print(f"Report: {path}")
 
 
+@app.command
+def compare(*runs: Path, out: Out = None, json: Json = False) -> None:
+    """Several runs of one task side by side, as one HTML file: accuracy by group, and cost."""
+    from spare.report import write_comparison
+
+    path = write_comparison(runs, out or Path("runs"))
+    if json:
+        print_json({"report": str(path)})
+    else:
+        print(f"Comparison: {path}")
+
+
 @app.command(name="list")
 def list_(
     what: Literal["methods", "halves", "tasks", "rules", "settings"] = "methods",

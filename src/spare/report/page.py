@@ -65,31 +65,43 @@ def write_report(
     return folder / REPORT
 
 
-def render(record: Mapping[str, Any], examples: Examples | None, task: Task | None) -> str:
+def page_environment() -> Environment:
+    """Templates, with a page's style and script; whatever is filled in is escaped."""
     environment = Environment(
         loader=PackageLoader("spare.report", "."), autoescape=True, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["percent"] = lambda value: "–" if value is None else f"{100 * value:.1f}"
     environment.filters["short"] = charts.shortened
+    environment.globals.update(style=_file("style.css"), script=_file("script.js"))
+    return environment
+
+
+def render(record: Mapping[str, Any], examples: Examples | None, task: Task | None) -> str:
     classes = [] if examples is None else _classes(record, examples, task)
-    return environment.get_template("page.html.j2").render(
-        record=record,
-        title=charts.shortened(_title(record)),
-        style=_file("style.css"),
-        script=_file("script.js"),
-        classes=classes,
-        shown=[one for one in classes if one["panel"]],
-        findings=_findings(classes),
-        mistakes=_mistakes(record, examples),
-        attributes=_attributes(record),
-        scores=_scores(record),
-        command=_command(record),
-        side=SIDE,
-        data=_json(
-            {one["number"]: one["panel"]["examples"] for one in classes if one["panel"] is not None}
-        ),
-        missing=sum(one["panel"]["missing"] for one in classes if one["panel"]),
+    return (
+        page_environment()
+        .get_template("page.html.j2")
+        .render(
+            record=record,
+            title=charts.shortened(title(record)),
+            classes=classes,
+            shown=[one for one in classes if one["panel"]],
+            findings=_findings(classes),
+            mistakes=_mistakes(record, examples),
+            attributes=_attributes(record),
+            scores=_scores(record),
+            command=_command(record),
+            side=SIDE,
+            data=_json(
+                {
+                    one["number"]: one["panel"]["examples"]
+                    for one in classes
+                    if one["panel"] is not None
+                }
+            ),
+            missing=sum(one["panel"]["missing"] for one in classes if one["panel"]),
+        )
     )
 
 
@@ -165,7 +177,7 @@ def _classes(
     return found
 
 
-def _title(record: Mapping[str, Any]) -> str:
+def title(record: Mapping[str, Any]) -> str:
     """Of someone's own data the last part of its path."""
     return Path(record["task"]).name or str(record["task"])
 

@@ -1,0 +1,74 @@
+"""Several runs on one page."""
+
+from __future__ import annotations
+
+import pytest
+
+from spare.errors import InputError
+from spare.files import write_json
+from spare.report import write_comparison
+from spare.report.comparison import names
+from tests.report.test_page import HOSTILE, Checked, folder_of
+
+
+def run_folder(path, method, worst, *, seed=0, task="mine", groups=("cat/land", "cat/water")):
+    score = {
+        "worst_group": worst, "worst_group_interval": [worst / 2, (1 + worst) / 2], "average": 0.9,
+        "groups": {
+            groups[0]: {"accuracy": worst, "n": 50}, groups[1]: {"accuracy": 0.975, "n": 40},
+        },
+    }  # fmt: skip
+    record = {
+        "format": 1, "task": task, "method": method, "seed": seed, "selection": "last",
+        "sees": "none", "scores": {"test": {"selected": score}}, "examples_seen": 100 * (seed + 1),
+        "seconds": {"total": 10.0 if method == "erm" else 12.0}, "command": f"spare train {method}",
+    }  # fmt: skip
+    path.mkdir()
+    write_json(path / "run.json", record)
+    return path
+
+
+def test_groups_intervals_and_cost_side_by_side(tmp_path):
+    folders = [
+        run_folder(tmp_path / "a", "erm", 0.1),
+        run_folder(tmp_path / "b", "spare", 0.8, groups=("cat/land", "dog/land")),
+    ]
+    page = write_comparison(folders, tmp_path).read_text()
+    seen = Checked(page)
+    text = " ".join("".join(seen.text).split())
+    assert "10.0 (4.3 to 21.4)" in text  # 5 of 50
+    assert "1.20" in text  # time relative to plain training
+    assert text.count("97.5") == 2  # each run has a group that the other has not
+    assert "spare train erm" in text
+    assert not [v for n, v in seen.attributes if n in ("src", "href") and not v.startswith("#")]
+
+
+def test_hostile_names_are_text(tmp_path):
+    folders = [
+        run_folder(tmp_path / str(i), method, 0.5, groups=HOSTILE[i : i + 2])
+        for i, method in enumerate(HOSTILE[:3])
+    ]
+    seen = Checked(write_comparison(folders, tmp_path).read_text())
+    assert "img" not in seen.elements
+    assert seen.elements.count("script") == 2
+
+
+def test_what_runs_are_called():
+    def called(*runs):
+        return names([{"method": method, "seed": seed} for method, seed in runs])
+
+    assert called(("erm", 0), ("spare", 0)) == ["erm", "spare"]
+    assert called(("erm", 0), ("erm", 1)) == ["erm, seed 0", "erm, seed 1"]
+    assert called(("erm", 0), ("erm", 0)) == ["erm (1)", "erm (2)"]
+
+
+def test_what_cannot_be_compared_is_one_sentence(tmp_path):
+    one = run_folder(tmp_path / "one", "erm", 0.1)
+    with pytest.raises(InputError, match="at least two"):
+        write_comparison([one], tmp_path)
+    other = run_folder(tmp_path / "other", "erm", 0.1, task="yours")
+    with pytest.raises(InputError, match="these are of 'mine' and 'yours'"):
+        write_comparison([one, other], tmp_path)
+    folder_of(tmp_path / "found")
+    with pytest.raises(InputError, match="is a discovery, which has no scores"):
+        write_comparison([one, tmp_path / "found"], tmp_path)
