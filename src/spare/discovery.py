@@ -76,13 +76,11 @@ def cluster_facts(
     {'size': 1, 'accuracy': 0.0, 'confidence': 0.7, 'mistaken_for': 'dog', 'mistaken_share': 1.0}
     """
     predicted, sure = said.argmax(1), said.max(1)
-    # A class that was never trained on has no column: its label is beyond the last one.
-    classes = max(said.shape[1], int(np.max(groups.labels)) + 1)
     found = {}
     for label, seen in groups.evidence.items():
         for group in seen.ids:
             own = np.flatnonzero(groups.ids == group)
-            counts = np.bincount(predicted[own], minlength=classes)
+            counts = np.bincount(predicted[own], minlength=said.shape[1])
             right = int(counts[label])
             counts[label] = 0
             wrong = int(counts.argmax())

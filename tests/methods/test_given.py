@@ -96,6 +96,8 @@ def test_what_is_wrong_with_a_file_is_one_sentence(toy, tmp_path):
     refused(table_of(toy).slice(1), "has 399 rows and names 399 of the 400 train examples")
     refused(table_of(toy, id=np.zeros(400, int)), "names 1 of the 400 train examples")
     refused(table_of(toy, id=np.arange(400) / 2), "are the numbers of the examples")
+    others = np.array(toy.class_names)[1 - toy.train.labels]
+    refused(table_of(toy, label=others), "400 of the 400 train examples have another class")
     refused(table_of(toy, cluster=np.repeat("red", 400)), "whole numbers, one a row")
     with pytest.raises(InputError, match="no file of groups at"):
         options(tmp_path / "nowhere.parquet")

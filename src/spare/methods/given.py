@@ -3,10 +3,13 @@
     spare discover DATA            writes groups.parquet
     spare train DATA --groups F    trains with those groups instead of naming some itself
 
-A row is a training example: `id` (its number in the training split) or, where the data has names,
-`name`; and `cluster`, a whole number. Clusters lie within classes; the largest of a class is where
-the shortcut holds. A file that SPARE wrote also says with which power to draw, and has the groups
-of held-out examples beside it.
+A row is a training example: `id`, its number in the training split, and `cluster`, a whole number;
+its class, if there is a column `label`, must be the data's. Clusters lie within classes; the
+largest of a class is where the shortcut holds. A file that SPARE wrote also says with which power
+to draw, and has the groups of held-out examples beside it.
+
+What the file knows, the method knows: it declares no group label, because it reads none of the
+task's, but someone may have made the file from them.
 """
 
 from __future__ import annotations
@@ -94,15 +97,11 @@ def _clusters(table: Any, split: str, task: Task, path: Path) -> np.ndarray:
     """The cluster of every example of a split, in its order."""
     if "cluster" not in table.column_names:
         raise InputError(f"{path} has no column 'cluster'; it has {', '.join(table.column_names)}.")
-    count = len(task.splits()[split].labels)
-    by_name = "name" in table.column_names and split in task.names
-    if by_name:
-        rows = {name: row for row, name in enumerate(task.names[split])}
-        places = [rows.get(name, -1) for name in table.column("name").to_pylist()]
-    elif "id" in table.column_names:
-        places = table.column("id").to_pylist()
-    else:
+    if "id" not in table.column_names:
         raise InputError(f"{path} says of no row which example it is: add a column 'id'.")
+    labels = np.asarray(task.splits()[split].labels)
+    count = len(labels)
+    places = table.column("id").to_pylist()
     where = np.asarray([-1 if place is None else place for place in places])
     if where.dtype.kind not in "iu":
         raise InputError(f"the ids in {path} are the numbers of the examples, from 0.")
@@ -112,6 +111,15 @@ def _clusters(table: Any, split: str, task: Task, path: Path) -> np.ndarray:
             f"{path} has {len(where)} rows and names {int((counts > 0).sum())} of the {count} "
             f"{split} examples: it was made for other data; run 'spare discover' on this."
         )
+    if "label" in table.column_names:
+        given = table.column("label").to_pylist()
+        own = [task.class_names[label] for label in labels[where]]
+        other = sum(str(a) != b for a, b in zip(given, own, strict=True))
+        if other:
+            raise InputError(
+                f"{other} of the {count} {split} examples have another class in {path}: it was "
+                f"made for other data; run 'spare discover' on this."
+            )
     try:
         values = np.asarray(table.column("cluster").to_pylist(), dtype=np.int64)
     except (TypeError, ValueError) as error:

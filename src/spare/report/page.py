@@ -79,6 +79,7 @@ def page_environment() -> Environment:
 
 def render(record: Mapping[str, Any], examples: Examples | None, task: Task | None) -> str:
     classes = [] if examples is None else _classes(record, examples, task)
+    shown = [one for one in classes if one["panel"] is not None]
     return (
         page_environment()
         .get_template("page.html.j2")
@@ -86,21 +87,15 @@ def render(record: Mapping[str, Any], examples: Examples | None, task: Task | No
             record=record,
             title=charts.shortened(title(record)),
             classes=classes,
-            shown=[one for one in classes if one["panel"]],
+            shown=shown,
             findings=_findings(classes),
             mistakes=_mistakes(record, examples),
             attributes=_attributes(record),
             scores=_scores(record),
-            command=_command(record),
+            command=record["command"],
             side=SIDE,
-            data=_json(
-                {
-                    one["number"]: one["panel"]["examples"]
-                    for one in classes
-                    if one["panel"] is not None
-                }
-            ),
-            missing=sum(one["panel"]["missing"] for one in classes if one["panel"]),
+            data=_json({one["number"]: one["panel"]["examples"] for one in shown}),
+            missing=sum(one["panel"]["missing"] for one in shown),
         )
     )
 
@@ -292,7 +287,7 @@ def _mistakes(record: Mapping[str, Any], examples: Examples | None) -> dict[str,
     place = {name: i for i, name in enumerate(names)}
     table = np.zeros((len(names), len(names)), dtype=int)
     rows = [place[name] for name in examples.labels]
-    np.add.at(table, (rows, [place.get(name, 0) for name in examples.predicted]), 1)
+    np.add.at(table, (rows, [place[name] for name in examples.predicted]), 1)
     shares = table / np.maximum(table.sum(1, keepdims=True), 1)
     return {"names": names, "table": table.tolist(), "shares": shares.tolist()}
 
@@ -322,22 +317,14 @@ def _scores(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = []
     for split, scores in record.get("scores", {}).items():
         score = scores["selected"]
-        groups = score["groups"]
         found.append(
             {
                 "split": split,
                 "score": score,
-                "groups": [
-                    {"name": name, **(group if isinstance(group, dict) else {"accuracy": group})}
-                    for name, group in groups.items()
-                ],
+                "groups": [{"name": name, **group} for name, group in score["groups"].items()],
             }
         )
     return found
-
-
-def _command(record: Mapping[str, Any]) -> str:
-    return str(record.get("command", ""))
 
 
 def _json(value: Any) -> Markup:
