@@ -21,6 +21,7 @@ FLOORS = [
         "imported",
         "inputs",
         "silhouettes",
+        "verdict",
         "weights",
         "metrics",
         "selection",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 SHOWN_ASSOCIATIONS = 8
+SHOWN_CLASSES = 10
 
 
 def show(value: Any) -> str:
@@ -166,7 +167,22 @@ def print_discovery(record: dict[str, Any]) -> None:
         if seen["note"]:
             print(f"class {name}: {seen['note']}")
     _print_clusters(record["discovery"])
+    _print_verdict(record.get("verdict"))
     _print_associations(record.get("associations", []))
+
+
+def _print_verdict(found: dict[str, Any] | None) -> None:
+    """The answer, and which classes it rests on."""
+    if found is None:
+        return
+    when = "" if found["epoch"] is None else f" (after epoch {found['epoch']})"
+    print(f"\nVerdict: {found['overall']}{when}")
+    by_word: dict[str, list[str]] = {}
+    for name, one in found["classes"].items():
+        by_word.setdefault(one["verdict"], []).append(name)
+    for word, names in by_word.items():
+        more = f" and {len(names) - SHOWN_CLASSES} more" if len(names) > SHOWN_CLASSES else ""
+        print(f"  {word}: {', '.join(names[:SHOWN_CLASSES])}{more}")
 
 
 def _print_associations(found: list[dict[str, Any]]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from spare.associations import associations, parted
 from spare.datasets import locate
-from spare.discovery import Look, describe, write_groups
+from spare.discovery import Look, describe, judged, write_groups
 from spare.errors import check_seed
 from spare.folders import once
 from spare.groups.clusters import infer_groups
@@ -93,6 +93,7 @@ def _work(
     sheets = write_sheets(partial, task, groups, seed)
     found_there = {
         "kind": planned.source.kind,
+        "verdict": judged(task, found.looks),
         "discovery": describe(task, groups, drawn, found.looks),
         "associations": attributes,
         "splits": {name: len(split) for name, split in task.splits().items()},
@@ -152,4 +153,4 @@ def _of_outputs(task: Task, options: SeparationOptions, seed: int) -> Inferred:
         if name != "train"
     }
     said = softmax_if_logits(points["train"], "softmax").numpy()
-    return Inferred(groups, held_out, looks=(Look(None, said),))
+    return Inferred(groups, held_out, looks=(Look(None, said, groups),))

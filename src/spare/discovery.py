@@ -14,6 +14,7 @@ from spare.files import write_atomic
 from spare.groups.groups import Groups
 from spare.metrics import minority_recovery, true_minority
 from spare.task import Task
+from spare.verdict import class_verdict, overall, strongest
 
 HELD_OUT = "held_out_groups.parquet"
 
@@ -28,6 +29,8 @@ class Look:
     epoch: int | None
     #: (examples, classes): probabilities, each row summing to 1.
     said: np.ndarray
+    #: What they were clustered into.
+    groups: Groups
 
 
 def describe(
@@ -61,6 +64,21 @@ def describe(
         }
         for label, seen in groups.evidence.items()
     }
+
+
+def judged(task: Task, looks: Sequence[Look]) -> dict[str, Any]:
+    """The verdict: the strongest of what each look says, each by its own clusters."""
+    found = []
+    for look in looks:
+        facts = cluster_facts(look.said, look.groups, task.class_names)
+        classes = {
+            task.class_names[label]: class_verdict(
+                [facts[group] for group in seen.ids], seen.silhouette
+            )
+            for label, seen in look.groups.evidence.items()
+        }
+        found.append({**overall(classes), "epoch": look.epoch, "classes": classes})
+    return strongest(found)
 
 
 def cluster_facts(

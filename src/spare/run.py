@@ -22,7 +22,7 @@ import torch
 import spare
 from spare.console import show
 from spare.datasets import locate
-from spare.discovery import describe, write_groups
+from spare.discovery import describe, judged, write_groups
 from spare.errors import DataError, InputError, SpareWarning, check_seed
 from spare.files import write_tensors
 from spare.folders import once
@@ -158,6 +158,7 @@ def _work(
         # Without attribute columns a "group" in the scores is a class.
         "groups_known": any(split.attributes for split in task.splits().values()),
         "discovery": discovery,
+        **({"verdict": judged(task, fitted.looks)} if fitted.looks else {}),
         "notes": fitted.notes | ({"warnings": notes} if notes else {}),
         "history": trained.history,
         "seconds": {name: round(value, 3) for name, value in (parts | {"total": total}).items()},

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from spare.discovery import Look, describe, write_groups
+from spare.discovery import Look, describe, judged, write_groups
 from spare.errors import InputError
 from spare.files import write_json
 from spare.groups.groups import groups_from_parts
@@ -49,12 +49,13 @@ def folder_of(path, *, classes=("cat", "dog"), n=60, clusters=2, pictures=True, 
     )
     groups = groups_from_parts(parts, labels)
     drawn = importance_weights(groups, labels)
-    looks = (Look(1, said[::-1].copy()), Look(2, said))
+    looks = (Look(1, said[::-1].copy(), groups), Look(2, said, groups))
     path.mkdir()
     write_groups(path, task, groups, {}, drawn, looks)
     record = {
         "format": 1, "task": "mine", "data": "", "method": "spare", "seed": 0, "settings": {},
         "options": {}, "kind": "folder", "discovery": describe(task, groups, drawn, looks),
+        "verdict": judged(task, looks),
         "associations": [], "notes": {"separated_at": 2, "warnings": []},
         "versions": {"spare": "1"}, "command": "spare discover mine",
     } | more  # fmt: skip

@@ -284,7 +284,9 @@ def looks(tried: Sequence[Separation], chosen: Separation) -> tuple[Look, ...]:
     if len(chosen.models) > 1:  # rates were tried there, not epochs
         tried = [chosen]
     own = [one for one in tried if one.initial == chosen.initial and one is not chosen]
-    return tuple(Look(one.epoch, one.logits.softmax(1).numpy()) for one in [*own, chosen])
+    return tuple(
+        Look(one.epoch, one.logits.softmax(1).numpy(), one.groups) for one in [*own, chosen]
+    )
 
 
 def choose(
