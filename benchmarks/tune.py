@@ -32,10 +32,10 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "pgi": [{"invariance_weight": weight} for weight in (0.1, 1, 10, 50)],
     "gdro": [{"eta": 0.01}, {"eta": 0.1}, {"eta": 1.0}, {"eta": 0.01, "adjustment": 1}],
     "george": [
-        {"eta": 0.01},
-        {"eta": 0.1},
-        {"eta": 0.01, "overcluster": False},
-        {"eta": 0.1, "overcluster": False},
+        {"eta": 0.01},  # by UMAP
+        {"reduction": "pca"},
+        {"reduction": "pca", "overcluster": False},
+        {"reduction": "pca", "eta": 0.1},
     ],
     "cnc": [
         {"contrast_weight": 0.75},

@@ -93,7 +93,8 @@ def test_train_prints_scores_what_was_found_and_the_folder(capsys, tmp_path):
     assert "spare on digits, seed 0" in out
     assert "selection rule: val_worst_group; group labels the method saw: none" in out
     assert "What was found in each class after epoch" in out
-    assert out.endswith(f"Run folder: {tmp_path / 'x'}\n")
+    assert f"Run folder: {tmp_path / 'x'}\n" in out
+    assert out.endswith(f"spare report {tmp_path / 'x'}\n")
     code, out, err = call(capsys, *words)  # again: at once, and said
     assert code == 0
     assert err == f"{tmp_path / 'x'} is complete: nothing to do\n"

@@ -16,11 +16,14 @@ import time
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from safetensors import safe_open
+import torch
 
 from spare import files
+from spare.datasets import locate
 from spare.errors import DataError, InputError, Interrupted, RunError
-from spare.methods import METHODS
+from spare.methods import METHODS, method_named
+from spare.networks import network_with, read_states
+from spare.presets import plan
 from spare.run import run, stop_on_signal
 
 QUICK = {"epochs": "2"}
@@ -58,7 +61,7 @@ def test_what_run_json_says(done):
     assert record["settings"]["p_corr"] == 0.95  # a data set's own choices are settings
     assert record["options"]["k_max"] == 5
     for split in ("val", "test"):
-        for when in ("selected", "last"):
+        for when in ("selected", "last", "early"):
             scores = record["scores"][split][when]
             names = {"worst_group", "worst_group_interval", "average", "adjusted_average", "groups"}
             assert names <= set(scores)
@@ -88,11 +91,19 @@ def test_the_group_table_is_one_row_an_example(done):
     assert sorted(c["counts"] for c in counts) == sizes
 
 
-def test_weights_of_the_selected_and_the_last_epoch_are_there(done):
-    folder, _ = done
-    with safe_open(folder / "weights.safetensors", framework="pt") as file:
-        kinds = {name.split("/")[0] for name in file.keys()}  # noqa: SIM118
-    assert kinds == {"selected", "last"}
+def test_weights_of_the_selected_and_the_last_epoch_and_of_the_early_model_are_there(done):
+    folder, record = done
+    states = read_states(folder)
+    assert set(states) == {"selected", "last", "early"}
+    # Each is what its scores are of.
+    planned = plan(locate("digits"), method_named("spare"), {"epochs": "2"})
+    task = planned.load_task(0, lambda *_: None)
+    labels = task.test.labels
+    for when, state in states.items():
+        network = network_with(state, planned, task, lambda *_: None).eval()
+        with torch.inference_mode():
+            said = network(task.test.inputs.take(np.arange(len(labels)))).argmax(1).numpy()
+        assert (said == labels).mean() == pytest.approx(record["scores"]["test"][when]["average"])
 
 
 def test_a_complete_run_is_not_run_again(done, monkeypatch):

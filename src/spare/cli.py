@@ -359,6 +359,7 @@ def train(
         print_scores(record)
         print_discovery(record)
         print(f"\nRun folder: {folder}")
+        print(f"To see it in a browser: {shlex.join(['spare', 'report', str(folder)])}")
 
 
 @app.command
@@ -397,20 +398,34 @@ def bench(
                 say=bars.say,
                 should_stop=should_stop,
             )
+        from spare.remake import remake_report
+
+        page = remake_report(folder, data=data, trust=True, report=bars.report, say=bars.say)
     if json:
-        print_json(summary)
+        print_json(summary | {"report": str(page)})
     else:
         print_bench(summary)
-        print(f"\nRun folders and table.json: {folder}")
+        print(f"\nReport, to be opened in a browser: {page}")
+        print(f"Run folders and table.json: {folder}")
+
+
+Layer = Annotated[str, option("Layer at which saliency is taken; else it is found.")]
+Trust = Annotated[
+    bool, option("Import the model or method of your own that the run names: runs its code.")
+]
 
 
 @app.command
-def report(run: Path, *, data: Data = None, json: Json = False) -> None:
-    """Make the report of a run or a discovery again: one HTML file that works offline."""
+def report(
+    run: Path, *, data: Data = None, layer: Layer = "", trust: Trust = False, json: Json = False
+) -> None:
+    """Make the report of a run, a discovery or a bench again: one HTML file that works offline."""
     with Bars() as bars:
         from spare.remake import remake_report
 
-        path = remake_report(run, data=data, report=bars.report, say=bars.say)
+        path = remake_report(
+            run, data=data, layer=layer, trust=trust, report=bars.report, say=bars.say
+        )
     if json:
         print_json({"report": str(path)})
     else:
@@ -418,11 +433,23 @@ def report(run: Path, *, data: Data = None, json: Json = False) -> None:
 
 
 @app.command
-def compare(*runs: Path, out: Out = None, json: Json = False) -> None:
-    """Several runs of one task side by side, as one HTML file: accuracy by group, and cost."""
-    from spare.report import write_comparison
+def compare(
+    *runs: Path,
+    out: Out = None,
+    data: Data = None,
+    layer: Layer = "",
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Several runs of one task side by side, as one HTML file: accuracy by group, cost, and where
+    each looks."""
+    with Bars() as bars:
+        from spare.remake import compare as side_by_side
 
-    path = write_comparison(runs, out or Path("runs"))
+        path = side_by_side(
+            runs, out or Path("runs"), data=data, layer=layer, trust=trust, report=bars.report,
+            say=bars.say,
+        )  # fmt: skip
     if json:
         print_json({"report": str(path)})
     else:

@@ -84,14 +84,17 @@ def _print_worst(record: dict[str, Any], what: str, part: str | None) -> None:
             if score is None:
                 continue
             low, high = score["worst_group_interval"]
-            epoch = {"selected": record["selected_epoch"], "own_rule": record.get("own_epoch")}.get(
-                when, len(record["history"])
-            )
-            name = record["own_rule"] if when == "own_rule" else when
+            epochs = {
+                "selected": record["selected_epoch"],
+                "own_rule": record.get("own_epoch"),
+                "early": record.get("early_epoch"),
+                "last": len(record["history"]),
+            }
+            names = {"own_rule": record.get("own_rule"), "early": "plain, before"}
             rows.append(
                 [
                     split,
-                    f"{name} ({epoch})",
+                    f"{names.get(when, when)} ({epochs[when]})",
                     percent(score["worst_group"]),
                     f"{percent(low)} to {percent(high)}",
                     score["worst_group_name"],

@@ -24,9 +24,11 @@ from spare.inputs import pictures
 from spare.methods import method_named
 from spare.methods.method import Inferred
 from spare.methods.spare import SeparationOptions, class_powers, infer
+from spare.networks import write_states
 from spare.presets import Plan, plan
+from spare.remake import shown
 from spare.report import write_report
-from spare.run import collected_warnings, command, limited_threads, load_task, versions
+from spare.run import collected_warnings, command, limited_threads, versions, with_model
 from spare.sheets import write_sheets
 from spare.stages import Report, Stages
 from spare.task import Task
@@ -71,7 +73,10 @@ def _work(
     started = time.perf_counter()
     options: Any = planned.options
     with collected_warnings(say) as notes:
-        task = load_task(planned, seed, report)
+        report("data", 0, 1)
+        pictured = planned.load_task(seed, report)
+        report("data", 1, 1)
+        task = with_model(pictured, planned, report)
         seen = task.as_seen_by("none")
         if task.holds_outputs:
             found = _of_outputs(seen, options, seed)
@@ -88,9 +93,11 @@ def _work(
     groups = found.groups
     drawn = importance_weights(groups, task.train.labels, class_mass=options.class_mass)
     write_groups(partial, task, groups, found.held_out, drawn, found.looks, found.initial)
-    attributes = _associations(task, groups.ids, seed)
+    if found.early is not None:
+        write_states(partial, {"early": found.early})
+    attributes = _associations(pictured, groups.ids, seed)
     report("pictures", 0, 1)
-    sheets = write_sheets(partial, task, groups, seed)
+    sheets = write_sheets(partial, pictured, groups, seed)
     found_there = {
         "kind": planned.source.kind,
         "verdict": judged(task, found.looks),
@@ -103,7 +110,8 @@ def _work(
         "versions": versions(),
         "command": command(planned, seed, verb="discover"),
     }
-    write_report(partial, task, {**planned.request(seed), **found_there})
+    record = {**planned.request(seed), **found_there}
+    write_report(partial, shown(partial, record, planned, pictured, report=report, say=say), record)
     report("pictures", 1, 1)
     return found_there
 

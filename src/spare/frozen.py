@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from spare.files import read_tensors, write_tensors
 from spare.inputs import TensorInputs
-from spare.models import ModelChoice, build, builder
+from spare.models import Classifier, ModelChoice, build, builder
 from spare.stages import Report
 from spare.task import Split, Task
-from spare.train import Settings, outputs
+from spare.train import Settings, State, outputs
 
 #: Of weights that are drawn, not loaded: the same for every seed, so that the features are too.
 KEY = (0,)
@@ -23,28 +23,9 @@ KEY = (0,)
 
 def frozen_features(task: Task, choice: ModelChoice, settings: Settings, report: Report) -> Task:
     """The task with the backbone's features as inputs, standardised by the training split."""
-    shape = tuple(task.train.inputs.take(np.arange(1)).shape[1:])
-    model = build(builder(choice, len(task.class_names), shape), KEY)
-    features: dict[str, Tensor] = {}
-    for name, split in task.splits().items():
-        place = _place(task, name, model, split)
-        if place is not None and place.exists():
-            features[name] = read_tensors(place)[0]["features"]
-            continue
-        said = outputs(
-            model,
-            split,
-            batch_size=min(settings.eval_batch_size, 250),
-            workers=settings.workers,
-            on_step=lambda done, total: report("features", done, total),
-        )
-        features[name] = said.features
-        if place is not None:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            write_tensors(place, {"features": said.features}, {})
-    mean = features["train"].mean(0)
-    deviation = features["train"].std(0)
-    deviation[deviation == 0] = 1.0
+    model = _backbone(task, choice)
+    features = {name: _features(task, name, model, settings, report) for name in task.splits()}
+    mean, deviation = _scale(features["train"])
 
     def standardised(name: str, split: Split | None) -> Split | None:
         if split is None:
@@ -61,14 +42,60 @@ def frozen_features(task: Task, choice: ModelChoice, settings: Settings, report:
     )
 
 
-def _place(task: Task, name: str, model: nn.Module, split: Split) -> Path | None:
+def thawed(
+    task: Task, choice: ModelChoice, settings: Settings, head: State, report: Report
+) -> Classifier:
+    """Backbone and trained head as one network, which takes the task's own inputs."""
+    model = _backbone(task, choice)
+    mean, deviation = _scale(_features(task, "train", model, settings, report))
+    weight = head["head.weight"] / deviation
+    model.head = nn.Linear(weight.shape[1], weight.shape[0])
+    model.head.load_state_dict({"weight": weight, "bias": head["head.bias"] - weight @ mean})
+    return model
+
+
+def _backbone(task: Task, choice: ModelChoice) -> Classifier:
+    shape = tuple(task.train.inputs.take(np.arange(1)).shape[1:])
+    model = build(builder(choice, len(task.class_names), shape), KEY)
+    assert isinstance(model, Classifier)
+    return model
+
+
+def _features(
+    task: Task, name: str, model: Classifier, settings: Settings, report: Report
+) -> Tensor:
+    """Those of a split, kept or computed."""
+    split = task.splits()[name]
+    place = _place(task, name, model, split)
+    if place is not None and place.exists():
+        return read_tensors(place)[0]["features"]
+    said = outputs(
+        model,
+        split,
+        batch_size=min(settings.eval_batch_size, 250),
+        workers=settings.workers,
+        on_step=lambda done, total: report("features", done, total),
+    )
+    if place is not None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_tensors(place, {"features": said.features}, {})
+    return said.features
+
+
+def _scale(features: Tensor) -> tuple[Tensor, Tensor]:
+    deviation = features.std(0)
+    deviation[deviation == 0] = 1.0
+    return features.mean(0), deviation
+
+
+def _place(task: Task, name: str, model: Classifier, split: Split) -> Path | None:
     """Where these features are kept: a name made of the images, the weights and the split."""
     if not task.content:
         return None
     from spare.images.cache import cache_folder
 
     digest = hashlib.sha256(f"{task.content} {name} {len(split)}".encode())
-    for key, value in model.features.state_dict().items():  # type: ignore[union-attr]
+    for key, value in model.features.state_dict().items():
         digest.update(key.encode())
         digest.update(value.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
     return cache_folder() / f"{digest.hexdigest()[:32]}.features"

@@ -1,42 +1,150 @@
-"""Make the report of a finished run or discovery again, with its pictures if the data is there."""
+"""Pages of finished folders, with their pictures if the data is there: a run's, or of several.
+
+A folder may come from anyone: what it names is looked up, but nothing of it is run. Only with
+`trust` is a model or a method imported that is a user's own function.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from torch import nn
+
 from spare.datasets import locate
-from spare.errors import SpareError
+from spare.errors import InputError, SpareError
 from spare.methods import method_named
-from spare.presets import plan
-from spare.report import read_record, write_report
+from spare.networks import network_with, read_states
+from spare.presets import Plan, plan
+from spare.report import Pictured, read_record, write_comparison, write_report
+from spare.report.comparison import names, read_runs
+from spare.report.table import TABLE, runs_of, write_table_page
 from spare.stages import Report
 from spare.task import Task
+
+Say = Callable[[str], None]
 
 
 def remake_report(
     folder: Path,
     *,
     data: Path | None = None,
+    layer: str = "",
+    trust: bool = False,
     report: Report = lambda what, done, total: None,
-    say: Callable[[str], None] = lambda line: None,
+    say: Say = lambda line: None,
 ) -> Path:
-    """report.html of this folder; without pictures, and saying so, where the data is not there or
-    is not what it was."""
+    """report.html of a run, a discovery or a bench; without pictures, and saying so, where the data
+    is not there or is not what it was."""
+    if (folder / TABLE).is_file():
+        return _bench_report(folder, data, layer, trust, report, say)
     record = read_record(folder)
-    task: Task | None = None
+    pictured = None
     try:
-        task = _task(record, data, report)
+        planned = _planned(record, data, trust)
+        task = planned.load_task(record["seed"], report)
+        pictured = shown(folder, record, planned, task, layer=layer, report=report, say=say)
     except SpareError as error:
         say(f"warning: the report has no pictures: {error}")
-    return write_report(folder, task)
+    return write_report(folder, pictured)
 
 
-def _task(record: dict[str, Any], data: Path | None, report: Report) -> Task:
+def compare(
+    folders: Sequence[Path],
+    out: Path,
+    *,
+    data: Path | None = None,
+    layer: str = "",
+    trust: bool = False,
+    report: Report = lambda what, done, total: None,
+    say: Say = lambda line: None,
+) -> Path:
+    """One page of several runs of one task, with where each looks if the data is there."""
+    records = read_runs(folders)
+    runs = list(zip(names(records), folders, records, strict=True))
+    return write_comparison(records, out, _side_by_side(runs, data, layer, trust, report, say))
+
+
+def _bench_report(
+    folder: Path, data: Path | None, layer: str, trust: bool, report: Report, say: Say
+) -> Path:
+    """Where plain training and SPARE look, or the first two methods, each with its first seed."""
+    firsts = {method: records[0] for method, records in runs_of(folder).items() if records}
+    wanted = ["erm", "spare"] if {"erm", "spare"} <= firsts.keys() else list(firsts)[:2]
+    runs = [(name, folder / firsts[name]["folder"], firsts[name]) for name in wanted]
+    return write_table_page(folder, _side_by_side(runs, data, layer, trust, report, say))
+
+
+def _side_by_side(
+    runs: Sequence[tuple[str, Path, Mapping[str, Any]]],
+    data: Path | None,
+    layer: str,
+    trust: bool,
+    report: Report,
+    say: Say,
+) -> Pictured | None:
+    """The pictures of the first run's data, and the selected network of each run."""
+    networks: dict[str, nn.Module] = {}
+    task: Task | None = None
+    for name, folder, record in runs:
+        try:
+            planned = _planned(record, data, trust)
+            task = task or planned.load_task(record["seed"], report)
+            networks |= _networks(folder, {"selected": name}, planned, task, report)
+        except SpareError as error:
+            say(f"warning: the page does not show where {name} looks: {error}")
+    return None if task is None or not networks else Pictured(task, networks, layer)
+
+
+def shown(
+    folder: Path,
+    record: Mapping[str, Any],
+    planned: Plan,
+    task: Task,
+    *,
+    layer: str = "",
+    report: Report,
+    say: Say,
+) -> Pictured:
+    """The pictures of this folder's page, and its networks: that of the first epochs, from which
+    the groups come, beside the one that was trained."""
+    epoch = record["notes"].get("separated_at")
+    early = "reference model" if epoch is None else f"plain, after epoch {epoch}"
+    trained = f"{record['method']}, epoch {record.get('selected_epoch')}"
+    networks: dict[str, nn.Module] = {}
+    try:
+        wanted = {"early": early, "selected": trained}
+        networks = _networks(folder, wanted, planned, task, report)
+    except SpareError as error:
+        say(f"warning: the report does not show where the model looks: {error}")
+    return Pictured(task, networks, layer)
+
+
+def _planned(record: Mapping[str, Any], data: Path | None, trust: bool) -> Plan:
     asked = record["settings"] | record["options"]
+    for what, name in (("method", record["method"]), ("model", asked.get("model", ""))):
+        if ":" in name and not name.startswith("timm:") and not trust:
+            raise InputError(
+                f"its {what} is {name!r}, a function that would be imported: use --trust if it is "
+                f"yours."
+            )
     source = locate(record["task"], data, asked)
     if source.fingerprint != record["data"]:
         raise SpareError(f"{record['task']} has changed since.")
-    planned = plan(source, method_named(record["method"]), asked)
-    return planned.load_task(record["seed"], report)
+    return plan(source, method_named(record["method"]), asked)
+
+
+def _networks(
+    folder: Path, wanted: Mapping[str, str], planned: Plan, task: Task, report: Report
+) -> dict[str, nn.Module]:
+    """The stored networks by the names that the page has for them; {} for data without pictures."""
+    if task.train.inputs.take(np.arange(1)).ndim != 4:
+        return {}
+    states = read_states(folder)
+    return {
+        name: network_with(states[state], planned, task, report)
+        for state, name in wanted.items()
+        if state in states
+    }

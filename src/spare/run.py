@@ -24,12 +24,12 @@ from spare.console import show
 from spare.datasets import locate
 from spare.discovery import describe, judged, write_groups
 from spare.errors import DataError, InputError, SpareWarning, check_seed
-from spare.files import write_tensors
 from spare.folders import once
 from spare.frozen import frozen_features
 from spare.methods import METHODS, Fitted, Method, method_named
 from spare.metrics import gaps, group_scores, pattern_shares
 from spare.models import ModelChoice, builder
+from spare.networks import write_states
 from spare.presets import Plan, plan
 from spare.selection import SMALLEST_INFERRED_GROUP, rule_named
 from spare.stages import Judge, Report, Stages
@@ -77,6 +77,10 @@ def load_task(planned: Plan, seed: int, report: Report) -> Task:
     report("data", 0, 1)
     task = planned.load_task(seed, report)
     report("data", 1, 1)
+    return with_model(task, planned, report)
+
+
+def with_model(task: Task, planned: Plan, report: Report) -> Task:
     choice = planned.model
     if task.holds_outputs:
         return task
@@ -127,8 +131,12 @@ def _work(
     if rules.get("own_rule") in trained.kept:
         states["own_rule"] = trained.kept[rules["own_rule"]]
     states["last"] = last
+    if fitted.early is not None:  # what plain training had come to, for comparison
+        epoch = fitted.notes.get("separated_at") or getattr(planned.options, "reference_epochs", 0)
+        states["early"] = Kept(int(epoch or 0), fitted.early)
     scores = _scores(task, fitted, states, planned)
-    _write_weights(partial, states)
+    stored = {when: kept.state for when, kept in states.items() if when != "own_rule"}
+    write_states(partial, stored)
     discovery = None
     if fitted.groups is not None:
         assert fitted.probabilities is not None
@@ -154,6 +162,7 @@ def _work(
             if "own_rule" in states
             else {}
         ),
+        **({"early_epoch": states["early"].epoch} if "early" in states else {}),
         "scores": scores,
         # Without attribute columns a "group" in the scores is a class.
         "groups_known": any(split.attributes for split in task.splits().values()),
@@ -294,15 +303,6 @@ def _predictions(fitted: Fitted, state: State, split: Split, planned: Plan) -> n
     settings = planned.settings
     said = outputs(model, split, batch_size=settings.eval_batch_size, workers=settings.workers)
     return said.logits.argmax(1).numpy()
-
-
-def _write_weights(partial: Path, states: Mapping[str, Kept]) -> None:
-    tensors = {
-        f"{when}/{name}": value
-        for when in ("selected", "last")
-        for name, value in states[when].state.items()
-    }
-    write_tensors(partial / "weights.safetensors", tensors, {})
 
 
 @contextlib.contextmanager

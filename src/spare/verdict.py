@@ -89,4 +89,4 @@ def strongest(looks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         least = float("-inf")
         return (NONE, WEAK, FOUND).index(look["overall"]), least if strength is None else strength
 
-    return dict(max(reversed(looks), key=rank))
+    return max((dict(look) for look in reversed(looks)), key=rank)

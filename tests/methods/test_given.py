@@ -52,8 +52,8 @@ def test_training_with_discovered_groups_is_what_spare_trains_by_itself(tmp_path
         overrides=second | groups | {"weight_decay": "1.0", "class_mass": "natural"},
     )  # fmt: skip
     one, two = (load_file(tmp_path / name / "weights.safetensors") for name in ("spare", "given"))
-    assert set(one) == set(two)
-    assert all(value.equal(two[name]) for name, value in one.items())
+    assert set(two) == {name for name in one if not name.startswith("early/")}
+    assert all(value.equal(one[name]) for name, value in two.items())
     for split in ("val", "test"):
         scores = [record["scores"][split]["selected"]["inferred"] for record in (whole, given)]
         assert scores[0] == scores[1]

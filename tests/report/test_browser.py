@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from spare.report import write_report
+from spare.models.small import small_cnn
+from spare.report import Pictured, write_report
 from tests.report.test_page import HOSTILE, folder_of
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -35,7 +36,8 @@ def opened(browser, tmp_path):
 
     def open_(width=1100, scheme="light", **more):
         task = folder_of(tmp_path / f"found{len(contexts)}", **more)
-        path = write_report(tmp_path / f"found{len(contexts)}", task)
+        networks = {"early": small_cnn(len(task.class_names), size=8)}
+        path = write_report(tmp_path / f"found{len(contexts)}", Pictured(task, networks))
         context = browser.new_context(
             viewport={"width": width, "height": 800}, color_scheme=scheme, offline=True
         )

@@ -7,7 +7,7 @@ import pytest
 from spare.errors import InputError
 from spare.files import write_json
 from spare.report import write_comparison
-from spare.report.comparison import names
+from spare.report.comparison import names, read_runs
 from tests.report.test_page import HOSTILE, Checked, folder_of
 
 
@@ -33,7 +33,7 @@ def test_groups_intervals_and_cost_side_by_side(tmp_path):
         run_folder(tmp_path / "a", "erm", 0.1),
         run_folder(tmp_path / "b", "spare", 0.8, groups=("cat/land", "dog/land")),
     ]
-    page = write_comparison(folders, tmp_path).read_text()
+    page = write_comparison(read_runs(folders), tmp_path).read_text()
     seen = Checked(page)
     text = " ".join("".join(seen.text).split())
     assert "10.0 (4.3 to 21.4)" in text  # 5 of 50
@@ -48,7 +48,7 @@ def test_hostile_names_are_text(tmp_path):
         run_folder(tmp_path / str(i), method, 0.5, groups=HOSTILE[i : i + 2])
         for i, method in enumerate(HOSTILE[:3])
     ]
-    seen = Checked(write_comparison(folders, tmp_path).read_text())
+    seen = Checked(write_comparison(read_runs(folders), tmp_path).read_text())
     assert "img" not in seen.elements
     assert seen.elements.count("script") == 2
 
@@ -65,10 +65,10 @@ def test_what_runs_are_called():
 def test_what_cannot_be_compared_is_one_sentence(tmp_path):
     one = run_folder(tmp_path / "one", "erm", 0.1)
     with pytest.raises(InputError, match="at least two"):
-        write_comparison([one], tmp_path)
+        read_runs([one])
     other = run_folder(tmp_path / "other", "erm", 0.1, task="yours")
     with pytest.raises(InputError, match="these are of 'mine' and 'yours'"):
-        write_comparison([one, other], tmp_path)
+        read_runs([one, other])
     folder_of(tmp_path / "found")
     with pytest.raises(InputError, match="is a discovery, which has no scores"):
-        write_comparison([one, tmp_path / "found"], tmp_path)
+        read_runs([one, tmp_path / "found"])

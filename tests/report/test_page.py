@@ -14,9 +14,10 @@ from spare.discovery import Look, describe, judged, write_groups
 from spare.errors import InputError
 from spare.files import write_json
 from spare.groups.groups import groups_from_parts
-from spare.inputs import TensorInputs
+from spare.inputs import TensorInputs, scale_bytes
+from spare.models.small import small_cnn
 from spare.remake import remake_report
-from spare.report import write_report
+from spare.report import Pictured, write_report
 from spare.task import Split, Task
 from spare.weights import importance_weights
 
@@ -36,8 +37,10 @@ def folder_of(path, *, classes=("cat", "dog"), n=60, clusters=2, pictures=True, 
     parts = np.tile(np.arange(n) % 10 == 0, len(classes)) * (clusters - 1)
     said = rng.dirichlet(np.ones(len(classes)), len(labels)).astype(np.float32) / 10
     said[np.arange(len(labels)), (labels + (parts > 0)) % len(classes)] += 0.9
-    pixels = torch.tensor(rng.integers(0, 255, (len(labels), 3, 6, 6)), dtype=torch.uint8)
-    inputs = TensorInputs(pixels if pictures else torch.rand(len(labels), 4))
+    pixels = torch.tensor(rng.integers(0, 255, (len(labels), 3, 8, 8)), dtype=torch.uint8)
+    inputs = TensorInputs(torch.rand(len(labels), 4))
+    if pictures:
+        inputs = TensorInputs(pixels, finish=scale_bytes())
     task = Task(
         name="mine",
         train=Split(inputs, labels, None),
@@ -88,8 +91,9 @@ class Checked(HTMLParser):
         self.text.append(data)
 
 
-def page_of(path, task=None):
-    return write_report(path, task).read_text()
+def page_of(path, task=None, networks=None):
+    pictured = None if task is None else Pictured(task, networks or {})
+    return write_report(path, pictured).read_text()
 
 
 def test_it_says_what_was_found_in_one_file(tmp_path):
@@ -166,6 +170,23 @@ def test_pictures_that_cannot_be_read_are_counted_and_the_rest_are_there(tmp_pat
     counted = re.search(r"(\d+) pictures could not be read and are shown as grey squares", page)
     assert 50 <= int(counted.group(1)) <= 70
     assert page.count("data:image/webp") == 2
+
+
+def test_where_networks_look_is_shown_of_every_cluster(tmp_path):
+    task = folder_of(tmp_path / "found")
+    torch.manual_seed(0)
+    networks = {name: small_cnn(2, size=8) for name in ("plain, after epoch 2", HOSTILE[0])}
+    page = page_of(tmp_path / "found", task, networks)
+    seen = Checked(page)
+    assert seen.elements.count("script") == 2
+    text = "".join(seen.text)
+    assert "Where they look" in text
+    assert page.count('class="look"') == 4  # two classes of two clusters
+    assert page.count('class="tile"') == 4 * 3 * 3  # three examples: a picture, two networks
+    shown = re.findall(r"taken for (cat|dog)\"", page)
+    assert len(shown) == 4 * 3 * 2
+    assert len(re.findall(r"(cat|dog) *\d+ %", text)) >= 4 * 3 * 2
+    assert "Where" not in "".join(Checked(page_of(tmp_path / "found", task)).text)
 
 
 @pytest.mark.parametrize("kind", ["embeddings", "no task"])

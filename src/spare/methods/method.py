@@ -40,7 +40,7 @@ class Inferred:
     environments: np.ndarray | None = None
     #: Number of the initial weights that the second training starts from.
     initial: int = 0
-    #: The early model's weights, for trainers that go on from them.
+    #: The early model's weights, for trainers that go on from them, and for people to see.
     early: State | None = None
     #: What early models said of the training examples, for people to see.
     looks: tuple[Look, ...] = ()
@@ -62,6 +62,8 @@ class Fitted:
     probabilities: np.ndarray | None = None
     #: What early models said of the training examples, for people to see.
     looks: tuple[Look, ...] = ()
+    #: The weights of the early model that the groups come from.
+    early: State | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,13 @@ def combined(
         found = inference.infer(task, stages, options)
         trained, probabilities = trainer.train(task, stages, found, options)
         return Fitted(
-            trained, found.groups, found.held_out, found.notes, probabilities, found.looks
+            trained,
+            found.groups,
+            found.held_out,
+            found.notes,
+            probabilities,
+            found.looks,
+            found.early,
         )
 
     return Method(

@@ -1,4 +1,4 @@
-"""Several runs side by side on one page: accuracy by group with intervals, and what each cost."""
+"""Several runs side by side on one page: accuracy by group, what each cost, where each looks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,30 @@ from spare.errors import InputError
 from spare.files import write_text
 from spare.metrics import wilson_interval
 from spare.report import charts
-from spare.report.page import page_environment, read_record, title
+from spare.report.page import (
+    Pictured,
+    looking_at_groups,
+    page_environment,
+    read_record,
+    title,
+)
 
 REPORT = "comparison.html"
 
 
-def write_comparison(folders: Sequence[Path], out: Path) -> Path:
-    """One page of these run folders, as `out`/comparison.html."""
+def write_comparison(
+    records: Sequence[Mapping[str, Any]], out: Path, pictured: Pictured | None = None
+) -> Path:
+    """One page of these runs, as `out`/comparison.html.
+
+    pictured    their networks by what the runs are called (`names`)
+    """
+    write_text(out / REPORT, render(records, pictured))
+    return out / REPORT
+
+
+def read_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """The records of runs that can be compared."""
     if len(folders) < 2:
         raise InputError("name at least two run folders to compare.")
     records = [read_record(folder) for folder in folders]
@@ -28,11 +45,10 @@ def write_comparison(folders: Sequence[Path], out: Path) -> Path:
         raise InputError(
             f"runs of one task can be compared; these are of {' and '.join(map(repr, tasks[:3]))}."
         )
-    write_text(out / REPORT, render(records))
-    return out / REPORT
+    return records
 
 
-def render(records: Sequence[Mapping[str, Any]]) -> str:
+def render(records: Sequence[Mapping[str, Any]], pictured: Pictured | None = None) -> str:
     splits = [name for name in ("test", "val") if all(name in r["scores"] for r in records)]
     called = names(records)
     return (
@@ -46,6 +62,7 @@ def render(records: Sequence[Mapping[str, Any]]) -> str:
             ],
             names=called,
             splits=[_split(split, called, records) for split in splits],
+            looking=None if pictured is None else looking_at_groups(records, pictured),
         )
     )
 

@@ -1,15 +1,16 @@
 """The page: what a run folder holds, put in the order in which people ask.
 
-    write_report(folder, task)     report.html beside the record
+    write_report(folder, shown=Shown(task, networks))     report.html beside the record
 
-Numbers come from the record and from groups.parquet; the task is only for the pictures.
+Numbers come from the record and from groups.parquet; the task is only for the pictures, and the
+networks for where they look in them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,14 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
+from torch import nn
 
 from spare.errors import InputError
 from spare.files import read_json, write_text
 from spare.folders import FORMAT
 from spare.report import charts
+from spare.report.looking import MOST_KINDS, looking, some_of_each
+from spare.report.looking import SHOWN as LOOKED_AT
 from spare.report.thumbnails import SIDE, sprite
 from spare.task import Task
 
@@ -53,14 +57,24 @@ class Examples:
     points: np.ndarray | None
 
 
+@dataclass(frozen=True)
+class Pictured:
+    """Where a page's pictures come from, and the networks that are shown looking at them."""
+
+    task: Task
+    networks: Mapping[str, nn.Module] = field(default_factory=dict)
+    #: The layer at which they are looked at; empty: it is found.
+    layer: str = ""
+
+
 def write_report(
-    folder: Path, task: Task | None = None, record: Mapping[str, Any] | None = None
+    folder: Path, pictured: Pictured | None = None, record: Mapping[str, Any] | None = None
 ) -> Path:
-    """Make the report of a discovery or a run, with pictures where the task is given.
+    """Make the report of a discovery or a run.
 
     record  what the folder will hold as its record, where that is not written yet
     """
-    page = render(record or read_record(folder), _examples(folder), task)
+    page = render(record or read_record(folder), _examples(folder), pictured)
     write_text(folder / REPORT, page)
     return folder / REPORT
 
@@ -77,7 +91,8 @@ def page_environment() -> Environment:
     return environment
 
 
-def render(record: Mapping[str, Any], examples: Examples | None, task: Task | None) -> str:
+def render(record: Mapping[str, Any], examples: Examples | None, pictured: Pictured | None) -> str:
+    task = None if pictured is None else pictured.task
     classes = [] if examples is None else _classes(record, examples, task)
     shown = [one for one in classes if one["panel"] is not None]
     return (
@@ -96,6 +111,7 @@ def render(record: Mapping[str, Any], examples: Examples | None, task: Task | No
             side=SIDE,
             data=_json({one["number"]: one["panel"]["examples"] for one in shown}),
             missing=sum(one["panel"]["missing"] for one in shown),
+            looking=None if pictured is None else _looking(record, shown, pictured),
         )
     )
 
@@ -233,6 +249,49 @@ def _panel(one: Mapping[str, Any], examples: Examples, task: Task | None) -> dic
     return panel
 
 
+def _looking(
+    record: Mapping[str, Any], shown: Sequence[Mapping[str, Any]], pictured: Pictured
+) -> dict[str, Any] | None:
+    """Where the networks look: in typical examples of each cluster or, of a run without clusters,
+    in some of the groups that it is worst at."""
+    if not pictured.networks:
+        return None
+    task = pictured.task
+    if not shown:
+        return looking_at_groups([record], pictured)
+    chosen: dict[str, np.ndarray] = {}
+    for one in shown:
+        for place, cluster in enumerate(one["panel"]["gallery"], start=1):
+            rows = cluster[0]["rows"][:LOOKED_AT]
+            chosen[f"{charts.shortened(one['name'], 40)}, cluster {place}"] = rows
+    chosen = dict(list(chosen.items())[:MOST_KINDS])
+    found = looking(pictured.networks, task.train, chosen, task.class_names, pictured.layer)
+    return None if found is None else {**found, "says": "Typical training examples of a cluster."}
+
+
+def looking_at_groups(
+    records: Sequence[Mapping[str, Any]], pictured: Pictured
+) -> dict[str, Any] | None:
+    """The same for examples of the groups on which some of these runs are worst."""
+    task = pictured.task
+    split = next((name for name in ("test", "val") if name in task.splits()), None)
+    if split is None:
+        return None
+    own = task.splits()[split]
+    scores = [record["scores"][split]["selected"]["groups"] for record in records]
+    names = task.group_names if own.attributes else task.class_names
+    ids = task.groups(own) if own.attributes else np.asarray(own.labels)
+    worst = {
+        name: min((of[name]["accuracy"] for of in scores if name in of), default=1.0)
+        for name in names
+        if any(name in of for of in scores)
+    }
+    chosen = some_of_each(ids, names, sorted(worst, key=lambda name: worst[name]), [0x100C])
+    found = looking(pictured.networks, own, chosen, task.class_names, pictured.layer)
+    says = f"Random {split} examples of each group, the groups with most mistakes first."
+    return None if found is None else {**found, "says": says}
+
+
 def _drawn(own: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
     """Rows to draw: of small clusters all or many, of the largest what is left."""
     small = [rng.permutation(rows)[:MOST_OF_SMALL] for rows in own[1:]]
@@ -321,10 +380,18 @@ def _scores(record: Mapping[str, Any]) -> list[dict[str, Any]]:
             {
                 "split": split,
                 "score": score,
-                "groups": [{"name": name, **group} for name, group in score["groups"].items()],
+                "before": scores.get("early"),
+                "groups": [
+                    {"name": name, **group, "before": _accuracy(scores.get("early"), name)}
+                    for name, group in score["groups"].items()
+                ],
             }
         )
     return found
+
+
+def _accuracy(score: Mapping[str, Any] | None, group: str) -> float | None:
+    return None if score is None else score["groups"].get(group, {}).get("accuracy")
 
 
 def _json(value: Any) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,43 +32,52 @@ class Sprite:
 
 def sprite(inputs: Inputs, rows: np.ndarray) -> Sprite | None:
     """The pictures of these examples; None for data without pictures."""
-    small: list[Tensor] = []
-    missing = 0
+    shown = read(inputs, rows)
+    return None if shown is None else assembled(shown, SIDE)
+
+
+def read(inputs: Inputs, rows: np.ndarray) -> list[Tensor | None] | None:
+    """The picture of each example, None where its file is gone; None for data without pictures."""
+    found: list[Tensor | None] = []
     for row in rows:
         try:
             shown = pictures(inputs, np.array([row]))
-        except (SpareError, OSError):  # its file is gone: the page goes on without it
-            missing += 1
-            small.append(torch.full((3, SIDE, SIDE), 128, dtype=torch.uint8))
+        except (SpareError, OSError):  # the page goes on without it
+            found.append(None)
             continue
         if shown is None:
             return None
-        small.append(_fitted(shown[0]))
-    if not small:
-        return None
-    columns = math.ceil(math.sqrt(len(small)))
-    lines = math.ceil(len(small) / columns)
-    sheet = torch.zeros((lines * SIDE, columns * SIDE, 3), dtype=torch.uint8)
-    for i, picture in enumerate(small):
-        top, left = i // columns * SIDE, i % columns * SIDE
-        sheet[top : top + SIDE, left : left + SIDE] = picture.permute(1, 2, 0)
-    return Sprite(_encoded(sheet), columns, len(small), missing)
+        found.append(shown[0])
+    return found or None
 
 
-def _fitted(picture: Tensor) -> Tensor:
-    """The whole picture in a square of SIDE."""
+def assembled(shown: Sequence[Tensor | None], side: int) -> Sprite:
+    """One image of all of these, each in a square of `side`; grey where there is none."""
+    columns = math.ceil(math.sqrt(len(shown)))
+    lines = math.ceil(len(shown) / columns)
+    sheet = torch.zeros((lines * side, columns * side, 3), dtype=torch.uint8)
+    for i, picture in enumerate(shown):
+        top, left = i // columns * side, i % columns * side
+        place = sheet[top : top + side, left : left + side]
+        place[:] = 128 if picture is None else _fitted(picture, side).permute(1, 2, 0)
+    missing = sum(picture is None for picture in shown)
+    return Sprite(_encoded(sheet), columns, len(shown), missing)
+
+
+def _fitted(picture: Tensor, side: int) -> Tensor:
+    """The whole picture in a square."""
     height, width = picture.shape[1:]
     larger = max(height, width)
-    size = (max(1, round(height / larger * SIDE)), max(1, round(width / larger * SIDE)))
-    smooth = larger > SIDE
+    size = (max(1, round(height / larger * side)), max(1, round(width / larger * side)))
+    smooth = larger > side
     scaled = torch.nn.functional.interpolate(
         picture[None].float(),
         size,
         mode="bilinear" if smooth else "nearest",
         **({"antialias": True} if smooth else {}),
     )[0]
-    square = torch.zeros((3, SIDE, SIDE), dtype=torch.uint8)
-    top, left = (SIDE - size[0]) // 2, (SIDE - size[1]) // 2
+    square = torch.zeros((3, side, side), dtype=torch.uint8)
+    top, left = (side - size[0]) // 2, (side - size[1]) // 2
     square[:, top : top + size[0], left : left + size[1]] = scaled.round().clamp(0, 255).byte()
     return square
 

@@ -1,0 +1,134 @@
+"""Pages made again from what runs left behind, with the data that they were made from."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from spare.bench import find_runs, table
+from spare.discover import discover
+from spare.files import read_json, write_json
+from spare.remake import compare, remake_report
+from spare.run import run
+from tests.pictures import picture_folder
+from tests.report.test_page import Checked
+
+QUICK = {"epochs": "2"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A bench folder of two runs."""
+    folder = tmp_path_factory.mktemp("bench")
+    for method in ("erm", "spare"):
+        run("digits", method, 0, folder / f"{method}-seed0", overrides=QUICK)
+    summary = table(read_json(path) for path in find_runs(folder))
+    write_json(folder / "table.json", summary | {"command": "spare bench digits"})
+    return folder
+
+
+def words(path):
+    return " ".join("".join(Checked(path.read_text()).text).split())
+
+
+def test_a_run_shows_the_plain_model_beside_the_trained_one(runs):
+    said = []
+    page = remake_report(runs / "spare-seed0", say=said.append)
+    assert said == []
+    text = words(page)
+    assert "plain, after epoch" in text
+    assert re.search(r"spare, epoch [12]", text)
+    record = read_json(runs / "spare-seed0" / "run.json")
+    before = record["scores"]["test"]["early"]["worst_group"]
+    assert f"had {100 * before:.1f} %" in text
+    assert "right % before" in text
+
+
+def test_a_run_without_clusters_is_shown_on_the_groups_it_is_worst_at(runs):
+    page = remake_report(runs / "erm-seed0").read_text()
+    assert "Random test examples of each group" in page
+    assert page.count('class="look"') == 4
+    record = read_json(runs / "erm-seed0" / "run.json")
+    groups = record["scores"]["test"]["selected"]["groups"]
+    worst = min(groups, key=lambda name: groups[name]["accuracy"])
+    assert re.search(r'class="look">\s*<figcaption><bdi>([^<]+)', page).group(1) == worst
+
+
+def test_runs_look_side_by_side_and_a_bench_has_a_page_of_its_own(runs, tmp_path):
+    said = []
+    page = compare([runs / "erm-seed0", runs / "spare-seed0"], tmp_path, say=said.append)
+    assert said == []
+    assert page.read_text().count('class="tile"') == 4 * 3 * 3
+    page = remake_report(runs, say=said.append)
+    assert said == []
+    assert page == runs / "report.html"
+    text = words(page)
+    assert "Bench of 2 methods" in text
+    for row in read_json(runs / "table.json")["rows"]:
+        assert f"{100 * row['selected']['worst_group']['mean']:.1f}" in text
+    discovery = read_json(runs / "spare-seed0" / "run.json")["discovery"]
+    minority = sum(seen["minority"] for seen in discovery.values())
+    assert f"spare{minority}" in text
+    assert page.read_text().count('class="tile"') == 4 * 3 * 3
+
+
+def test_without_the_data_the_numbers_are_there(runs, tmp_path, monkeypatch):
+    for name in ("erm-seed0", "spare-seed0"):
+        record = read_json(runs / name / "run.json")
+        (tmp_path / name).mkdir()
+        write_json(tmp_path / name / "run.json", record | {"data": "another"})
+    said = []
+    page = compare([tmp_path / "erm-seed0", tmp_path / "spare-seed0"], tmp_path, say=said.append)
+    assert len(said) == 2
+    assert "does not show where erm looks: digits has changed since." in said[0]
+    assert "Groups on test" in page.read_text()
+    assert "data:image" not in page.read_text()
+
+
+@pytest.mark.parametrize("what", ["model", "method"])
+def test_a_folder_of_someone_elses_runs_nothing(runs, tmp_path, monkeypatch, what):
+    (tmp_path / "hostile.py").write_text(
+        "import pathlib\npathlib.Path('ran').write_text('')\ndef net(classes): pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    record = read_json(runs / "erm-seed0" / "run.json")
+    if what == "model":
+        record["settings"]["model"] = "hostile:net"
+    else:
+        record["method"] = "hostile:net"
+    (tmp_path / "run").mkdir()
+    write_json(tmp_path / "run" / "run.json", record)
+    said = []
+    remake_report(tmp_path / "run", say=said.append)
+    assert f"its {what} is 'hostile:net', a function that would be imported: use --trust" in said[0]
+    assert not (tmp_path / "ran").exists()
+    remake_report(tmp_path / "run", trust=True)
+    assert (tmp_path / "ran").exists() == (what == "method")  # the weights are of another model
+
+
+def test_weights_that_do_not_fit_are_said_and_the_rest_is_there(runs, tmp_path):
+    from shutil import copytree
+
+    copytree(runs / "spare-seed0", tmp_path / "run")
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    record["settings"]["model"] = "lenet5"
+    write_json(tmp_path / "run" / "run.json", record)
+    said = []
+    page = remake_report(tmp_path / "run", say=said.append)
+    assert "does not show where the model looks: " in said[0]
+    assert "data:image" in page.read_text()
+
+
+def test_a_frozen_backbone_is_looked_through(tmp_path, monkeypatch):
+    """Pictures and saliency of data whose features were computed once."""
+    monkeypatch.setenv("SPARE_CACHE", str(tmp_path / "cache"))
+    root = picture_folder(tmp_path / "pets", {"cat": 24, "dog": 24})
+    small = {"model": "small_cnn", "frozen": "true", "resize": "16", "crop": "16", "epochs": "4",
+             "lr": "0.1", "cross_fit": "0"}  # fmt: skip
+    discover(str(root), 0, tmp_path / "found", overrides=small)
+    page = (tmp_path / "found" / "report.html").read_text()
+    assert "Where it looks" in page
+    assert page.count("data:image/webp") == 3
+    assert remake_report(tmp_path / "found").read_text() == page
