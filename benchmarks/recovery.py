@@ -5,7 +5,7 @@
 Colored MNIST, plain training with the preset's early settings. After every epoch the same outputs
 go to SPARE (clusters of each class), JTT (mistakes) and EIIL (environments). True colours only
 score: the share of the minorities that is taken for majority, and of the majorities that is taken
-for minority. Writes recovery.json and recovery.png (needs altair and vl-convert-python).
+for minority. Writes recovery.json and recovery.png.
 """
 
 from __future__ import annotations
@@ -110,37 +110,36 @@ def print_means(rows: list[dict[str, Any]]) -> None:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    import altair as alt
+    """A panel for each kind of mistake: bars by epoch, an inference a colour."""
+    from matplotlib.figure import Figure
 
-    data = alt.Data(
-        values=[
-            {
-                "epoch": row["epoch"],
-                "inference": row["inference"],
-                "share": row[f"{part}_{what}"] / row[part],
-                "what": title,
-            }
-            for row in rows
-            for part, what, title in (
-                ("minority", "missed", "minority inferred as majority"),
-                ("majority", "taken", "majority inferred as minority"),
-            )
-        ]
-    )
-    chart = (
-        alt.Chart(data)
-        .mark_bar()
-        .encode(
-            x=alt.X("epoch:O", title="epochs of plain training"),
-            xOffset=alt.XOffset("inference:N", sort=list(INFERENCES)),
-            y=alt.Y("mean(share):Q", axis=alt.Axis(format="%", title="share of the examples")),
-            color=alt.Color("inference:N", sort=list(INFERENCES)),
-            column=alt.Column("what:N", title=None, sort="descending"),
-        )
-        .resolve_scale(y="independent")
-        .properties(width=260, height=200)
-    )
-    chart.save(str(path), scale_factor=2)
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    epochs = sorted({row["epoch"] for row in rows})
+    width = 0.8 / len(INFERENCES)
+    for axes, part, what, says in zip(
+        figure.subplots(1, 2),
+        ("minority", "majority"),
+        ("missed", "taken"),
+        ("minority inferred as majority", "majority inferred as minority"),
+        strict=True,
+    ):
+        for place, name in enumerate(INFERENCES):
+            means = [
+                np.mean(
+                    [
+                        100 * row[f"{part}_{what}"] / row[part]
+                        for row in rows
+                        if (row["inference"], row["epoch"]) == (name, epoch)
+                    ]
+                )
+                for epoch in epochs
+            ]
+            axes.bar(np.array(epochs) + (place - 1) * width, means, width, label=name)
+        axes.set_title(says, fontsize=10)
+        axes.set_xlabel("epochs of plain training")
+        axes.set_ylabel("% of the examples")
+        axes.legend(frameon=False)
+    figure.savefig(path, dpi=150)
 
 
 if __name__ == "__main__":

@@ -73,3 +73,18 @@ def stage_calls(monkeypatch):
 def drawn_rows(call) -> np.ndarray:
     """The rows that a stage draws in an epoch, given what it was called with."""
     return np.concatenate(call["batches"](np.random.default_rng(0)))
+
+
+@pytest.fixture(scope="session")
+def digits_bench(tmp_path_factory):
+    """A bench folder of two short runs: plain training, and SPARE."""
+    from spare.bench import find_runs, table
+    from spare.files import read_json, write_json
+    from spare.run import run
+
+    folder = tmp_path_factory.mktemp("bench")
+    for method in ("erm", "spare"):
+        run("digits", method, 0, folder / f"{method}-seed0", overrides={"epochs": "2"})
+    summary = table(read_json(path) for path in find_runs(folder))
+    write_json(folder / "table.json", summary | {"command": "spare bench digits"})
+    return folder

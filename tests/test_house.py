@@ -34,7 +34,7 @@ FLOORS = [
     ["presets"],
     ["networks"],
     ["run"],
-    ["bench", "discover", "remake"],
+    ["bench", "discover", "figures", "remake"],
     ["cli"],
     ["__main__"],
 ]

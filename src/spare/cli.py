@@ -456,6 +456,44 @@ def compare(
         print(f"Comparison: {path}")
 
 
+@app.command
+def figure(
+    what: Literal["samples", "outputs", "recovery", "attributes", "saliency", "clusters"],
+    *of: str,
+    out: Annotated[
+        Path | None, Parameter(help="File to write, .png or .svg; else runs/WHAT.png.")
+    ] = None,
+    of_class: Annotated[str, Parameter(name="--class", help="The class of 'outputs'.")] = "",
+    data: Data = None,
+    set: Set = None,
+    layer: Layer = "",
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Draw one of the paper's figures: samples of a task; outputs, attributes or clusters of a
+    folder; recovery of a bench; saliency of runs."""
+    with Bars() as bars:
+        from spare.figures import draw
+        from spare.presets import parse_overrides
+
+        path = draw(
+            what,
+            of,
+            out or Path("runs") / f"{what}.png",
+            class_name=of_class,
+            data=data,
+            layer=layer,
+            trust=trust,
+            overrides=parse_overrides(set or []),
+            report=bars.report,
+            say=bars.say,
+        )
+    if json:
+        print_json({"figure": str(path)})
+    else:
+        print(f"Figure: {path}")
+
+
 @app.command(name="list")
 def list_(
     what: Literal["methods", "halves", "tasks", "rules", "settings"] = "methods",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from spare.errors import InputError
 from spare.files import write_atomic
 from spare.groups.groups import Groups
 from spare.metrics import minority_recovery, true_minority
@@ -182,6 +183,19 @@ def write_groups(
     ]
     if others:
         _write(folder / HELD_OUT, pa.concat_tables(others))
+
+
+def read_points(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of every training example: its two coordinates, its class and its cluster."""
+    import pyarrow.parquet as pq
+
+    path = folder / "groups.parquet"
+    table = pq.read_table(path) if path.is_file() else None
+    if table is None or "x" not in table.column_names:
+        raise InputError(f"{folder} has no outputs of an early model to draw.")
+    points = np.stack([table["x"].to_numpy(), table["y"].to_numpy()], 1)
+    labels = np.array(table["label"].to_pylist(), dtype=object)
+    return points, labels, table["cluster"].to_numpy()
 
 
 def _columns(task: Task, name: str, ids: np.ndarray) -> list[tuple[str, Any]]:

@@ -43,7 +43,7 @@ def remake_report(
     record = read_record(folder)
     pictured = None
     try:
-        planned = _planned(record, data, trust)
+        planned = planned_again(record, data, trust)
         task = planned.load_task(record["seed"], report)
         pictured = shown(folder, record, planned, task, layer=layer, report=report, say=say)
     except SpareError as error:
@@ -64,7 +64,7 @@ def compare(
     """One page of several runs of one task, with where each looks if the data is there."""
     records = read_runs(folders)
     runs = list(zip(names(records), folders, records, strict=True))
-    return write_comparison(records, out, _side_by_side(runs, data, layer, trust, report, say))
+    return write_comparison(records, out, side_by_side(runs, data, layer, trust, report, say))
 
 
 def _bench_report(
@@ -74,10 +74,10 @@ def _bench_report(
     firsts = {method: records[0] for method, records in runs_of(folder).items() if records}
     wanted = ["erm", "spare"] if {"erm", "spare"} <= firsts.keys() else list(firsts)[:2]
     runs = [(name, folder / firsts[name]["folder"], firsts[name]) for name in wanted]
-    return write_table_page(folder, _side_by_side(runs, data, layer, trust, report, say))
+    return write_table_page(folder, side_by_side(runs, data, layer, trust, report, say))
 
 
-def _side_by_side(
+def side_by_side(
     runs: Sequence[tuple[str, Path, Mapping[str, Any]]],
     data: Path | None,
     layer: str,
@@ -90,7 +90,7 @@ def _side_by_side(
     task: Task | None = None
     for name, folder, record in runs:
         try:
-            planned = _planned(record, data, trust)
+            planned = planned_again(record, data, trust)
             task = task or planned.load_task(record["seed"], report)
             networks |= _networks(folder, {"selected": name}, planned, task, report)
         except SpareError as error:
@@ -122,7 +122,8 @@ def shown(
     return Pictured(task, networks, layer)
 
 
-def _planned(record: Mapping[str, Any], data: Path | None, trust: bool) -> Plan:
+def planned_again(record: Mapping[str, Any], data: Path | None, trust: bool) -> Plan:
+    """The plan of a folder's run, for the data as it was."""
     asked = record["settings"] | record["options"]
     for what, name in (("method", record["method"]), ("model", asked.get("model", ""))):
         if ":" in name and not name.startswith("timm:") and not trust:

@@ -7,26 +7,16 @@ import re
 
 import pytest
 
-from spare.bench import find_runs, table
 from spare.discover import discover
 from spare.files import read_json, write_json
 from spare.remake import compare, remake_report
-from spare.run import run
 from tests.pictures import picture_folder
 from tests.report.test_page import Checked
 
-QUICK = {"epochs": "2"}
 
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """A bench folder of two runs."""
-    folder = tmp_path_factory.mktemp("bench")
-    for method in ("erm", "spare"):
-        run("digits", method, 0, folder / f"{method}-seed0", overrides=QUICK)
-    summary = table(read_json(path) for path in find_runs(folder))
-    write_json(folder / "table.json", summary | {"command": "spare bench digits"})
-    return folder
+@pytest.fixture
+def runs(digits_bench):
+    return digits_bench
 
 
 def words(path):

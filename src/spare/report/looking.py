@@ -60,6 +60,7 @@ def looking(
         "title": "Where it looks" if len(networks) == 1 else "Where they look",
         "names": list(networks),
         "side": SIDE,
+        "tiles": tiles,
         "sprite": assembled(tiles, SIDE),
         "kinds": [
             {"title": title, "examples": [examples[int(row)] for row in of if int(row) in examples]}

@@ -80,7 +80,7 @@ def render(
                 chart="bars",
             ),
             groups=_groups(split, [row["method"] for row in ordered], runs),
-            recovery=_recovery(runs),
+            recovery=recovery(runs),
             command=summary.get("command", ""),
             looking=looking_at_groups(shown, pictured) if pictured and shown else None,
         )
@@ -111,7 +111,7 @@ def _groups(
     ]
 
 
-def _recovery(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def recovery(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
     """Of methods that name groups by themselves: how much of the true minority they found."""
     found = []
     for method, records in runs.items():
