@@ -72,6 +72,14 @@ def _work(
 ) -> dict[str, Any]:
     started = time.perf_counter()
     options: Any = planned.options
+    stages = Stages(
+        seed=seed,
+        settings=planned.settings,
+        folder=partial,
+        judge=lambda epoch, correct, inferred: ({}, {}),
+        report=report,
+        should_stop=should_stop,
+    )
     with collected_warnings(say) as notes:
         report("data", 0, 1)
         pictured = planned.load_task(seed, report)
@@ -81,39 +89,41 @@ def _work(
         if task.holds_outputs:
             found = _of_outputs(seen, options, seed)
         else:
-            stages = Stages(
-                seed=seed,
-                settings=planned.settings,
-                folder=partial,
-                judge=lambda epoch, correct, inferred: ({}, {}),
-                report=report,
-                should_stop=should_stop,
-            )
             found = infer(seen, stages, options)
     groups = found.groups
+    inferred = time.perf_counter()
     drawn = importance_weights(groups, task.train.labels, class_mass=options.class_mass)
     write_groups(partial, task, groups, found.held_out, drawn, found.looks, found.initial)
     if found.early is not None:
         write_states(partial, {"early": found.early})
-    attributes = _associations(pictured, groups.ids, seed)
-    report("pictures", 0, 1)
-    sheets = write_sheets(partial, pictured, groups, seed)
-    found_there = {
+    found_there: dict[str, Any] = {
         "kind": planned.source.kind,
         "verdict": judged(task, found.looks),
         "discovery": describe(task, groups, drawn, found.looks),
-        "associations": attributes,
+    }
+    described = time.perf_counter()
+    report("pictures", 0, 1)
+    sheets = write_sheets(partial, pictured, groups, seed)
+    found_there |= {
+        "associations": _associations(pictured, groups.ids, seed),
         "splits": {name: len(split) for name, split in task.splits().items()},
         "sheets": sheets,
         "notes": {"separated_at": found.looks[-1].epoch, "warnings": notes},
-        "seconds": {"total": round(time.perf_counter() - started, 3)},
         "versions": versions(),
         "command": command(planned, seed, verb="discover"),
     }
     record = {**planned.request(seed), **found_there}
+    page = time.perf_counter()
     write_report(partial, shown(partial, record, planned, pictured, report=report, say=say), record)
     report("pictures", 1, 1)
-    return found_there
+    now = time.perf_counter()
+    seconds = stages.seconds | {
+        "description": described - inferred,
+        "associations": page - described,
+        "report": now - page,
+        "total": now - started,
+    }
+    return found_there | {"seconds": {name: round(value, 3) for name, value in seconds.items()}}
 
 
 def _associations(task: Task, ids: np.ndarray, seed: int) -> list[dict[str, Any]]:
