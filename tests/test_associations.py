@@ -33,9 +33,9 @@ def test_an_attribute_that_goes_with_the_label_alone_does_not_go_with_the_cluste
     assert [one["attribute"] for one in ranked] == ["place", "other"]  # label varies in no class
     assert ranked[0]["v"] == pytest.approx(1)
     assert ranked[0]["classes"] == {"cat": pytest.approx(1), "dog": pytest.approx(1)}
-    assert ranked[0]["clusters"][1]["value"] == "v1"
-    assert ranked[0]["clusters"][1]["share"] == 1
-    assert ranked[0]["clusters"][1]["class_share"] == pytest.approx(0.1, abs=0.04)
+    assert ranked[0]["clusters"]["1"]["value"] == "v1"
+    assert ranked[0]["clusters"]["1"]["share"] == 1
+    assert ranked[0]["clusters"]["1"]["class_share"] == pytest.approx(0.1, abs=0.04)
     assert ranked[1]["v"] < 0.15
 
 
@@ -63,7 +63,7 @@ def test_thousands_of_values_and_missing_ones_are_lumped():
     assert one["v"] <= 1
     half = np.where(ids == 1, -1, 0)
     (one,) = found_for(ids, labels, {"half": half}, {"half": ["known"]})
-    assert one["clusters"][1]["value"] == "(missing)"
+    assert one["clusters"]["1"]["value"] == "(missing)"
     assert one["v"] == pytest.approx(1)
     nothing = np.full(4000, -1)
     assert found_for(ids, labels, {"nothing": nothing}, {"nothing": []}) == []

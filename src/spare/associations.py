@@ -70,7 +70,7 @@ def associations(
                     class_names[label]: _pooled([table]) for label, (_, table) in tables.items()
                 },
                 "clusters": {
-                    int(group): _excess(row, table.sum(0), called)
+                    str(int(group)): _excess(row, table.sum(0), called)
                     for groups, table in tables.values()
                     for group, row in zip(groups, table, strict=True)
                 },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -19,6 +20,7 @@ from spare.models.small import small_cnn
 from spare.remake import remake_report
 from spare.report import Pictured, write_report
 from spare.task import Split, Task
+from spare.verdict import class_verdict, overall
 from spare.weights import importance_weights
 
 HOSTILE = (
@@ -170,6 +172,48 @@ def test_pictures_that_cannot_be_read_are_counted_and_the_rest_are_there(tmp_pat
     counted = re.search(r"(\d+) pictures could not be read and are shown as grey squares", page)
     assert 50 <= int(counted.group(1)) <= 70
     assert page.count("data:image/webp") == 2
+
+
+def test_the_verdict_and_what_it_rests_on_are_said(tmp_path):
+    clusters = [{"size": 90, "accuracy": 1.0}, {"size": 10, "accuracy": 0.1}]
+    classes = {"cat": class_verdict(clusters, 0.93), "dog": class_verdict(clusters[:1], None)}
+    verdict = {**overall(classes), "epoch": 1, "classes": classes}
+    folder_of(tmp_path / "found", verdict=verdict)
+    text = " ".join("".join(Checked(page_of(tmp_path / "found")).text).split())
+    assert "Verdict: weak evidence (after epoch 1)" in text
+    assert (
+        "Verdict on this class: shortcut found: largest cluster 100.0 % right (95.0 or more), the "
+        "others 10.0 % of the class (12.5 or less) and 10.0 % right (35.0 or less), silhouette "
+        "0.930 (0.875 or more)." in text
+    )
+    assert "Verdict on this class: none found: one cluster." in text
+
+
+def test_clusters_are_named_by_what_they_have_more_of_and_true_groups_are_coloured(tmp_path):
+    def of(cluster, share, class_share):
+        return {str(cluster): {"value": "night", "share": share, "class_share": class_share}}
+
+    associations = [
+        {
+            "attribute": name, "v": 0.5, "interval": [0.4, 0.6], "classes": {"cat": 0.5, "dog": 0},
+            "clusters": of(1, share, 0.1),
+        }
+        for name, share in (("time", 0.9), ("place", 0.2))
+    ]  # fmt: skip
+    task = folder_of(tmp_path / "found", associations=associations)
+    page = page_of(tmp_path / "found", task)
+    text = " ".join("".join(Checked(page).text).split())
+    assert text.count("has more:") == 1
+    assert "Cluster 2 has more: time = night (90.0 % of it, 10.0 % of the class)." in text
+    assert "by true group" not in text
+    place = np.arange(len(task.train)) % 10 == 0
+    known = replace(
+        task,
+        train=replace(task.train, attributes={"place": place.astype(int)}),
+        attribute_values={"place": ("land", "water")},
+    )
+    text = " ".join("".join(Checked(page_of(tmp_path / "found", known)).text).split())
+    assert "The same points by true group, which discovery did not see: cat/land, cat/water" in text
 
 
 def test_where_networks_look_is_shown_of_every_cluster(tmp_path):

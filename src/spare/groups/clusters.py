@@ -11,6 +11,7 @@ the Lens of Simplicity Bias, AISTATS 2024. For every class c:
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -98,18 +99,27 @@ def infer_groups(
         )
         ids[rows] = first + codes
         centres += [points[rows[codes == c]].mean(0) for c in range(found)]
-        if note:
-            warnings.warn(f"class {label!r}: {note}.", SpareWarning, stacklevel=2)
-        if found > 1 and shared.max() > LARGE_SHARE:
-            largest = int(shared.argmax())
-            warnings.warn(
-                f"class {label!r}: the cluster of {sizes[largest]} examples would get "
-                f"{shared[largest]:.1%} of the class's draws at power {used:g}; a lower power "
-                f"spreads them.",
-                SpareWarning,
-                stacklevel=2,
+    groups = Groups(ids=ids, evidence=evidence, labels=wanted, centres=np.stack(centres))
+    for concern in concerns(groups):
+        warnings.warn(concern, SpareWarning, stacklevel=2)
+    return groups
+
+
+def concerns(groups: Groups, class_names: Sequence[str] | None = None) -> list[str]:
+    """What a user should know of these clusters, a sentence each."""
+    found = []
+    for label, seen in groups.evidence.items():
+        name = repr(label if class_names is None else class_names[label])
+        if seen.note:
+            found.append(f"class {name}: {seen.note}.")
+        largest = int(np.argmax(seen.shares))
+        if seen.k > 1 and seen.shares[largest] > LARGE_SHARE:
+            found.append(
+                f"class {name}: the cluster of {seen.sizes[largest]} examples would get "
+                f"{seen.shares[largest]:.1%} of the class's draws at power {seen.power:g}; a lower "
+                f"power spreads them."
             )
-    return Groups(ids=ids, evidence=evidence, labels=wanted, centres=np.stack(centres))
+    return found
 
 
 def _cluster_class(

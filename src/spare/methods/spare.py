@@ -12,6 +12,7 @@ the Lens of Simplicity Bias, AISTATS 2024.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,9 +22,9 @@ from torch import Tensor
 
 from spare.batches import shuffled, weighted
 from spare.discovery import Look
-from spare.errors import InputError, unknown
+from spare.errors import InputError, SpareWarning, unknown
 from spare.folds import halves
-from spare.groups.clusters import CLEAR_SILHOUETTE, infer_groups
+from spare.groups.clusters import CLEAR_SILHOUETTE, concerns, infer_groups
 from spare.groups.groups import Groups
 from spare.methods.method import Inference, Inferred, Trainer, combined
 from spare.methods.reference import early_settings
@@ -97,6 +98,8 @@ class SamplingOptions:
 def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
     tried = separations(task, stages, options)
     chosen = choose(tried, task, stages, options)
+    for concern in concerns(chosen.groups, task.class_names):
+        warnings.warn(concern, SpareWarning, stacklevel=2)
     return Inferred(
         chosen.groups,
         assigned(chosen, task, stages, options),
@@ -257,7 +260,9 @@ def _mean(said: list[Outputs]) -> Outputs:
 
 
 def _infer(outputs: Outputs, task: Task, stages: Stages, options: SeparationOptions) -> Groups:
-    with stages.timed("inference"):
+    with stages.timed("inference"), warnings.catch_warnings():
+        # Of groups that are not chosen nobody needs to know; of the others, `infer` tells.
+        warnings.simplefilter("ignore", SpareWarning)
         return infer_groups(
             outputs.named(options.output),
             task.train.labels,

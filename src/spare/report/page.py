@@ -28,6 +28,7 @@ from spare.report.looking import MOST_KINDS, looking, some_of_each
 from spare.report.looking import SHOWN as LOOKED_AT
 from spare.report.thumbnails import SIDE, sprite
 from spare.task import Task
+from spare.verdict import BOUNDS
 
 REPORT = "report.html"
 RECORDS = ("discovery.json", "run.json")
@@ -40,6 +41,9 @@ MOST_OF_SMALL = 120
 SHOWN = 8
 #: Attributes in the chart and in the table by class.
 MOST_ATTRIBUTES = 20
+#: Attributes by which a cluster is named, and how much more of their value it has than its class.
+MOST_NAMES = 3
+CLEARLY_MORE = 0.2
 
 
 UNSEEN = {"accuracy": None, "confidence": None, "mistaken_for": None, "mistaken_share": 0.0}
@@ -107,6 +111,7 @@ def render(record: Mapping[str, Any], examples: Examples | None, pictured: Pictu
             mistakes=_mistakes(record, examples),
             attributes=_attributes(record),
             scores=_scores(record),
+            clear={name: clear for name, (_, clear) in BOUNDS.items()},
             command=record["command"],
             side=SIDE,
             data=_json({one["number"]: one["panel"]["examples"] for one in shown}),
@@ -185,6 +190,21 @@ def _classes(
     found.sort(key=lambda one: -(one["worst"] or {"weight": 0})["weight"])
     for one in found[:MOST_CLASSES]:
         one["panel"] = _panel(one, examples, task)
+        one["has_more"] = _has_more(record, one["groups"])
+    return found
+
+
+def _has_more(record: Mapping[str, Any], groups: Sequence[int]) -> list[list[dict[str, Any]]]:
+    """For each cluster, what it has clearly more of than its class: its name, so to say."""
+    found = []
+    for group in groups:
+        own = [
+            {"attribute": one["attribute"], **of}
+            for one in record.get("associations") or []
+            if (of := one["clusters"].get(str(group))) is not None
+            and of["share"] - of["class_share"] >= CLEARLY_MORE
+        ]
+        found.append(own[:MOST_NAMES])
     return found
 
 
@@ -222,6 +242,7 @@ def _panel(one: Mapping[str, Any], examples: Examples, task: Task | None) -> dic
             for cluster in gallery
         ],
         "scatter": None,
+        "by_group": None,
         "epochs": [],
     }
     if examples.points is not None:
@@ -232,6 +253,8 @@ def _panel(one: Mapping[str, Any], examples: Examples, task: Task | None) -> dic
             label=f"Outputs of class {charts.shortened(one['name'])}, a point an example",
             chart="scatter",
         )
+        if task is not None and task.train.attributes:
+            panel["by_group"] = _by_group(task, drawn, examples.points, number)
     by_epoch = one["seen"].get("by_epoch", [])
     if len(by_epoch) > 1:
         for what, says in (("accuracy", "right"), ("confidence", "mean confidence")):
@@ -247,6 +270,25 @@ def _panel(one: Mapping[str, Any], examples: Examples, task: Task | None) -> dic
                 }
             )
     return panel
+
+
+def _by_group(
+    task: Task, drawn: np.ndarray, points: np.ndarray, number: Mapping[int, int]
+) -> dict[str, Any]:
+    """The same points coloured by what is true of them, the largest group first."""
+    ids = task.groups(task.train)[drawn]
+    groups, counts = np.unique(ids, return_counts=True)
+    ordered = groups[np.argsort(-counts, kind="stable")].tolist()
+    return {
+        "names": [task.group_names[group] for group in ordered],
+        "chart": charts.scatter(
+            points[drawn],
+            np.array([ordered.index(group) for group in ids]),
+            [number[int(row)] for row in drawn],
+            label="The same outputs, coloured by true group",
+            chart="scatter",
+        ),
+    }
 
 
 def _looking(
