@@ -138,7 +138,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         axes.set_title(says, fontsize=10)
         axes.set_xlabel("epochs of plain training")
         axes.set_ylabel("% of the examples")
-        axes.legend(frameon=False)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False)
     figure.savefig(path, dpi=150)
 
 

@@ -74,7 +74,9 @@ def look(task: Task, planned: Any, seed: int) -> dict[str, Any]:
     """What discovery says of this data."""
     stages = Stages(seed=seed, settings=planned.settings, folder=None, judge=lambda *_: ({}, {}))
     found = infer(task.as_seen_by("none"), stages, planned.options)
-    return judged(task, found.looks)
+    said = judged(task, found.looks)
+    strengths = {name: one["strength"] for name, one in said.pop("classes").items()}
+    return said | {"strengths": strengths}
 
 
 def coloured(agreement: float) -> Callable[..., tuple[Task, Any]]:

@@ -16,12 +16,14 @@ from pathlib import Path
 from spare.bench import find_runs, table
 from spare.files import read_json
 from spare.methods import METHODS
+from spare.verdict import FOUND, NONE, WEAK
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
 END = "<!-- end of tables -->"
-#: The tables of all results whose folder's name begins as the mark says.
 TUNING = re.compile(rf"(?P<begin><!-- tuning -->).*?{END}", re.DOTALL)
+VERDICT = re.compile(rf"(?P<begin><!-- verdict -->).*?{END}", re.DOTALL)
+#: The tables of all results whose folder's name begins as the mark says.
 MARKED = re.compile(rf"(?P<begin><!-- tables: (?P<name>[\w-]+) -->).*?{END}", re.DOTALL)
 
 #: Worst group / average of the paper's main table on Colored MNIST, in per cent.
@@ -37,6 +39,18 @@ PAPER = {
     "spare": (83.0, 91.8),
     "gb": (82.2, 91.7),
     "gdro": (78.5, 90.6),
+}
+#: Data on which the verdict was measured, and whether it has a shortcut.
+KINDS = {
+    "colours 99.5 %": True,
+    "colours 98 %": True,
+    "colours 95 %": True,
+    "colours 90 %": True,
+    "waterbirds": True,
+    "colours independent": False,
+    "10 % wrong labels": False,
+    "95 to 5": False,
+    "waterbirds anywhere": False,
 }
 #: Methods in the order in which they are shown; pairs come after those that have a name.
 ORDER = list(METHODS)
@@ -144,6 +158,28 @@ def tuning_table() -> list[str]:
     return as_table(lines)
 
 
+def verdict_table() -> list[str]:
+    """What benchmarks/verdict.py found, a line a kind of data."""
+    lines = [["data", "shortcut", "seeds", "found", "weak evidence", "none found", "strength"]]
+    rows: dict[str, list[dict]] = {}
+    for row in read_json(ROOT / "results" / "verdict" / "verdict.json")["rows"]:
+        rows.setdefault(row["kind"], []).append(row)
+    for kind, has_one in KINDS.items():
+        own = rows[kind]
+        said = [row["overall"] for row in own]
+        strengths = [row["strength"] for row in own if row["strength"] is not None]
+        lines.append(
+            [
+                kind,
+                "yes" if has_one else "no",
+                str(len(own)),
+                *(str(said.count(word)) for word in (FOUND, WEAK, NONE)),
+                f"{min(strengths):.2f} to {max(strengths):.2f}",
+            ]
+        )
+    return as_table(lines)
+
+
 def gaps_table(rows: list[dict]) -> list[str]:
     names = list(rows[0]["selected"]["gaps"])
     lines = [["method", "ID accuracy", *(f"{name} gap" for name in names), "worst pattern"]]
@@ -194,7 +230,8 @@ def page() -> str:
         return "\n".join([match["begin"], "", *lines, END])
 
     made = MARKED.sub(tables, PAGE.read_text())
-    made = TUNING.sub(lambda m: "\n".join([m["begin"], "", *tuning_table(), "", END]), made)
+    for marked, made_by in ((TUNING, tuning_table), (VERDICT, verdict_table)):
+        made = marked.sub(lambda m, t=made_by: "\n".join([m["begin"], "", *t(), "", END]), made)
     forgotten = set((ROOT / "results").glob("*/about.json")) - shown
     if forgotten:
         sys.exit(f"no part of {PAGE.name} shows {sorted(map(str, forgotten))}")

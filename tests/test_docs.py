@@ -80,6 +80,29 @@ def test_the_page_on_adding_a_method_adds_one(tmp_path):
     assert (tmp_path / "runs" / "mine" / "mine-METHOD-seed1" / "run.json").is_file()
 
 
+def test_the_page_on_reports_makes_what_it_shows(tmp_path):
+    """All of its commands, in order, in a fresh folder; training is cut short."""
+    page = ROOT / "docs" / "reading-a-report.md"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
+    verbs = [line.split()[2] for line in lines]
+    assert verbs == ["discover", "train", "report", "bench", *["figure"] * 6]
+    for line, verb in zip(lines, verbs, strict=True):
+        words = [sys.executable, "-m", *shlex.split(line.removeprefix("$ "))]
+        words += ["--set", "epochs=2"] if verb in ("train", "bench") else []
+        words = ["0" if word == "0,1,2" else word for word in words]
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, (line, done.stderr)
+    made = {path.name for path in tmp_path.glob("*.png")}
+    assert made == {
+        line.split()[-1] for line, verb in zip(lines, verbs, strict=True) if verb == "figure"
+    }
+    for folder in ("found", "trained", "both"):
+        assert (tmp_path / folder / "report.html").stat().st_size > 20_000
+
+
 COMMANDS = [
     (page.name, line.removeprefix("$ spare "))
     for page in PAGES
