@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from spare.models.small import small_cnn
+from spare.remake import compare, remake_report
 from spare.report import Pictured, write_report
 from tests.report.test_page import HOSTILE, folder_of
 
@@ -34,10 +35,11 @@ def opened(browser, tmp_path):
     troubles = []
     contexts = []
 
-    def open_(width=1100, scheme="light", **more):
-        task = folder_of(tmp_path / f"found{len(contexts)}", **more)
-        networks = {"early": small_cnn(len(task.class_names), size=8)}
-        path = write_report(tmp_path / f"found{len(contexts)}", Pictured(task, networks))
+    def open_(path=None, width=1100, scheme="light", **more):
+        if path is None:
+            task = folder_of(tmp_path / f"found{len(contexts)}", **more)
+            networks = {"early": small_cnn(len(task.class_names), size=8)}
+            path = write_report(tmp_path / f"found{len(contexts)}", Pictured(task, networks))
         context = browser.new_context(
             viewport={"width": width, "height": 800}, color_scheme=scheme, offline=True
         )
@@ -186,3 +188,41 @@ def test_hundreds_of_classes_open_quickly_enough_to_sort(opened):
     page = opened(classes=[f"class {i}" for i in range(300)], n=12)
     page.locator("#classes th", has_text="right").first.get_by_role("button").click()
     assert page.locator("#classes tbody tr").count() == 600
+
+
+@pytest.fixture
+def pages(digits_bench, tmp_path):
+    """The pages of real runs, as `spare demo`, `spare bench` and `spare compare` make them."""
+    folders = [digits_bench / "erm-seed0", digits_bench / "spare-seed0"]
+    return {
+        "run": remake_report(folders[1]),
+        "plain run": remake_report(folders[0]),
+        "bench": remake_report(digits_bench),
+        "comparison": compare(folders, tmp_path),
+    }
+
+
+def test_pages_of_real_runs_show_pictures_and_fit_everywhere(opened, pages):
+    for path in pages.values():
+        page = opened(path, width=360, scheme="dark")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert page.evaluate(CONTRAST) == []
+        tile = page.locator(".tile").nth(1)
+        tile.scroll_into_view_if_needed()
+        seen = np.asarray(Image.open(io.BytesIO(tile.screenshot())).convert("RGB"))
+        assert seen.std() > 10
+        assert np.ptp(seen.reshape(-1, 3).astype(int), axis=0).max() > 100  # red beside blue
+
+
+def test_the_report_of_a_real_run_shows_an_example_when_it_is_pointed_at(opened, pages):
+    page = opened(pages["run"])
+    dot = page.locator(".scatter .dot.c1").first
+    dot.scroll_into_view_if_needed()
+    dot.hover(force=True)
+    tip = page.locator("#tip")
+    assert "taken for" in tip.inner_text()
+    shot = np.asarray(Image.open(io.BytesIO(tip.locator(".thumb").screenshot())).convert("RGB"))
+    assert shot.std() > 10
+    heads = page.locator("#scores th", has_text="right % before")
+    heads.first.get_by_role("button").click()
+    assert heads.first.get_attribute("aria-sort") == "ascending"
