@@ -61,6 +61,22 @@ def test_an_epoch_or_a_rule_for_when_to_separate(value):
     assert str(options.separate_at) == value
 
 
+@pytest.mark.parametrize(
+    ("overrides", "candidates"),
+    [
+        ({}, (1, 2)),
+        ({"weights": "none"}, (2, 4, 6, 8)),
+        ({"model": "conv4"}, (2, 4, 6, 8)),
+        ({"weights": "none", "resize": "64", "crop": "64"}, (1, 2)),
+        ({"weights": "none", "frozen": "true"}, (1, 2)),
+        ({"weights": "none", "candidates": "3"}, (3,)),
+    ],
+)
+def test_from_scratch_on_large_images_groups_are_looked_for_later(overrides, candidates, tmp_path):
+    planned = plan(Source("mine", "folder", tmp_path), METHODS["spare"], overrides)
+    assert planned.options.candidates == candidates
+
+
 def test_another_methods_option_is_unknown_here():
     with pytest.raises(InputError, match="unknown setting for erm on cmnist"):
         plan(locate("cmnist"), METHODS["erm"], {"k_max": "3"})

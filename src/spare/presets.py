@@ -21,9 +21,15 @@ from spare.errors import InputError, unknown
 from spare.folders import FORMAT
 from spare.methods import Method, method_named
 from spare.models import ModelChoice
+from spare.models.small import OF_IMAGES
 from spare.stages import Report
 from spare.task import Task
 from spare.train import Settings
+
+#: Epochs at which groups are looked for when a network learns slowly: the paper's for Restricted
+#: ImageNet. Images are large from so many pixels a side on.
+SLOW_CANDIDATES = (2, 4, 6, 8)
+LARGE_IMAGES = 128
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,14 +112,26 @@ def plan(source: Source, method: Method, overrides: Mapping[str, Any]) -> Plan:
                 known = [name for types_ in kinds.values() for name in types_]
                 raise unknown(f"setting for {method.name} on {source.name} ({origin})", key, known)
             values[home][key] = convert(key, value, kinds[home][key])
+    choices = _choices(source)[1] | values["choices"]
+    if "candidates" in kinds["options"] and _learns_slowly(values["model"], choices):
+        values["options"].setdefault("candidates", SLOW_CANDIDATES)
     return Plan(
         source=source,
         method=method.name,
         settings=Settings(**values["settings"]),
         model=ModelChoice(**values["model"]),
-        choices=_choices(source)[1] | values["choices"],
+        choices=choices,
         options=method.options(**values["options"]),
     )
+
+
+def _learns_slowly(model: Mapping[str, Any], choices: Mapping[str, Any]) -> bool:
+    """From scratch on large images even a shortcut takes some epochs to learn."""
+    choice = ModelChoice(**model)
+    scratch = choice.weights == "none" or choice.model in OF_IMAGES
+    if choice.frozen or not scratch:
+        return False
+    return bool((choices.get("crop") or choices.get("resize") or 0) >= LARGE_IMAGES)
 
 
 def _method_preset(
