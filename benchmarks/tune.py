@@ -2,7 +2,7 @@
 
     python benchmarks/tune.py --data FOLDER [--methods jtt,eiil] [--jobs 2] [--out results/tuning]
 
-One rule and one budget for all: at most four settings a method, seed 0, half the epochs of the
+One rule and one budget for all: four settings a method (GEORGE six), seed 0, half the epochs of the
 preset; the best worst group on validation, at its best epoch, wins. What all methods share (the
 learning rate, weight decay, moving average) stays as the preset has it. Test scores are not read.
 Resumable; prints a table and writes table.json.
@@ -19,7 +19,6 @@ from spare.bench import bench
 from spare.files import read_json, write_json
 
 EPOCHS = 10
-BUDGET = 4
 #: What is tried; the sources of the ranges are in docs/results.md.
 GRIDS: dict[str, list[dict[str, Any]]] = {
     "jtt": [
@@ -31,11 +30,15 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "eiil": [{"eta": 0.01}, {"eta": 0.1}, {"eta": 1.0}, {"eta": 0.01, "per_class": True}],
     "pgi": [{"invariance_weight": weight} for weight in (0.1, 1, 10, 50)],
     "gdro": [{"eta": 0.01}, {"eta": 0.1}, {"eta": 1.0}, {"eta": 0.01, "adjustment": 1}],
+    # Two more than the others have: the first four were run before it was found that features are
+    # to be scaled as its authors' code does.
     "george": [
         {"eta": 0.01},  # by UMAP
         {"reduction": "pca"},
         {"reduction": "pca", "overcluster": False},
         {"reduction": "pca", "eta": 0.1},
+        {"scaling": "unit"},
+        {"reduction": "pca", "scaling": "unit"},
     ],
     "cnc": [
         {"contrast_weight": 0.75},
@@ -58,7 +61,7 @@ def main() -> None:
     tried = [
         (method, place, setting)
         for method in arguments.methods.split(",")
-        for place, setting in enumerate(GRIDS[method][:BUDGET])
+        for place, setting in enumerate(GRIDS[method])
     ]
 
     def one(job: tuple[str, int, dict[str, Any]]) -> dict[str, Any]:

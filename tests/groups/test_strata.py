@@ -380,3 +380,22 @@ def test_silhouettes_by_cluster_and_by_point_are_those_of_scikit_learn():
     some = point_silhouettes(points, [codes, halves], rows)
     assert some[0] == pytest.approx(values[rows])
     assert some[1] == pytest.approx(found[1][rows])
+
+
+def test_scaled_to_length_one_only_directions_count():
+    rng = np.random.default_rng(0)
+    angle = np.where(np.arange(60) < 50, 0.2, 1.2) + rng.normal(0, 0.02, 60)
+    features = np.stack([np.cos(angle), np.sin(angle)], 1) * rng.uniform(1, 50, (60, 1))
+    labels = np.zeros(60, int)
+    unit = infer_strata(features, labels, scaling="unit", reduction="pca", overcluster=False)
+    assert unit.ids.tolist() == [0] * 50 + [1] * 10
+    assert unit.assign(features[[0, 59]] * 100, [0, 0]).tolist() == [0, 1]
+    plain = infer_strata(features, labels, reduction="pca", overcluster=False)
+    assert plain.ids.tolist() != unit.ids.tolist()
+    with pytest.warns(SpareWarning, match="identical"):
+        nothing = infer_strata(
+            np.zeros((6, 2)), np.zeros(6, int), scaling="unit", reduction="pca", overcluster=False
+        )
+    assert set(nothing.ids) == {0}
+    with pytest.raises(InputError, match="unknown scaling 'unti': did you mean 'unit'"):
+        infer_strata(features, labels, scaling="unti", overcluster=False)

@@ -3,7 +3,7 @@
 Sohoni, Dunnmon, Angus, Gu, Ré: No Subclass Left Behind: Fine-Grained Robustness in Coarse-Grained
 Classification Problems, NeurIPS 2020. For every class, with the features of a trained model:
 
-    reduce the standardised features to 2 dimensions (or project them on the normal of the boundary)
+    reduce the scaled features to 2 dimensions (or project them on the normal of the boundary)
     for k = 2..strata_max:  Gaussian mixture;  score = mean over clusters of their mean silhouette
     keep the k with the largest score
     overcluster: split every cluster in 5; a piece stands on its own if its mean silhouette is above
@@ -25,6 +25,7 @@ from spare.groups.groups import ClassEvidence, Groups, checked_outputs
 from spare.silhouettes import ANCHORS, EXACT_LIMIT, point_silhouettes, silhouettes, stratified
 from spare.weights import class_labels, shares
 
+SCALINGS = ("standard", "unit")
 REDUCTIONS = ("auto", "umap", "pca", "none", "boundary")
 DIMENSIONS = 2
 NEIGHBOURS = 10
@@ -71,6 +72,7 @@ def infer_strata(
     losses: Any = None,
     *,
     val: tuple[Any, Any] | None = None,
+    scaling: str = "standard",
     reduction: str = "auto",
     normal: Any = None,
     strata_max: int = 10,
@@ -84,6 +86,8 @@ def infer_strata(
     losses      n losses of the same model; needed to overcluster
     val         features and labels of validation examples, so that no piece stands on its own that
                 is hardly found there
+    scaling     "standard" (every feature has mean 0 and deviation 1) or "unit" (every example has
+                length 1, so that only directions count)
     reduction   "umap" or "pca" (2 dimensions), "none", "boundary" (1 dimension: the projection of
                 the features, as they are, on `normal`; two classes only), or "auto": "umap" if
                 umap-learn is installed, else "pca"
@@ -102,7 +106,9 @@ def infer_strata(
     hardness = _checked_losses(losses, len(points)) if overcluster else np.zeros(len(points))
     known = np.unique(wanted).tolist()
     kind = _available(reduction)
-    prepare = _preparation(kind, points, known, normal)
+    if scaling not in SCALINGS:
+        raise unknown("scaling", scaling, SCALINGS)
+    prepare = _preparation(kind, scaling, points, known, normal)
     points = prepare(points)
     if val is not None:
         val_points = prepare(checked_outputs(val[0]))
@@ -188,8 +194,10 @@ def _available(reduction: str) -> str:
     return "umap"
 
 
-def _preparation(kind: str, points: np.ndarray, known: list[Any], normal: Any) -> Points:
-    """What is done to features of every class alike: standardise them, or project them."""
+def _preparation(
+    kind: str, scaling: str, points: np.ndarray, known: list[Any], normal: Any
+) -> Points:
+    """What is done to features of every class alike: scale them, or project them."""
     if kind == "boundary":
         direction = None if normal is None else np.asarray(normal, dtype=np.float64)
         if len(known) > 2:
@@ -204,9 +212,17 @@ def _preparation(kind: str, points: np.ndarray, known: list[Any], normal: Any) -
             )
         unit = direction / np.linalg.norm(direction)
         return lambda features: (features @ unit)[:, None]
+    if scaling == "unit":
+        return _directions
     mean, spread = points.mean(0), points.std(0)
     spread[spread == 0] = 1.0
     return lambda features: (features - mean) / spread
+
+
+def _directions(features: np.ndarray) -> np.ndarray:
+    """Each example's features as a vector of length 1; nothing stays nothing."""
+    length = np.linalg.norm(features, axis=1, keepdims=True)
+    return features / np.where(length > 0, length, 1.0)
 
 
 def _class_strata(

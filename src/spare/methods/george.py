@@ -8,8 +8,8 @@ Classification Problems, NeurIPS 2020.
     train a fresh model with Group DRO over the clusters; its paper selects the epoch by the worst
     cluster's accuracy on validation
 
-Departures: features are standardised (the authors' code scales each example's to length 1), and PCA
-stands in where umap-learn is not installed.
+Departures: features are standardised unless scaling=unit is set, as the authors' code has it, and
+PCA stands in where umap-learn is not installed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from spare.batches import shuffled
 from spare.errors import InputError, unknown
-from spare.groups.strata import REDUCTIONS, infer_strata
+from spare.groups.strata import REDUCTIONS, SCALINGS, infer_strata
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
 from spare.models import Classifier
@@ -33,6 +33,8 @@ from spare.train import Outputs, Trained
 
 @dataclass(frozen=True)
 class StrataOptions:
+    #: How features are scaled first: standard (each feature) or unit (each example to length 1).
+    scaling: str = "standard"
     #: How features are reduced: umap or pca (2-D), boundary (1-D, across the decision boundary of
     #: two classes), none, or auto: umap if umap-learn is installed, else pca.
     reduction: str = "auto"
@@ -44,6 +46,8 @@ class StrataOptions:
     def __post_init__(self) -> None:
         if self.reduction not in REDUCTIONS:
             raise unknown("reduction", self.reduction, REDUCTIONS)
+        if self.scaling not in SCALINGS:
+            raise unknown("scaling", self.scaling, SCALINGS)
         if self.strata_max < 2:
             raise InputError(f"strata_max is at least 2, not {self.strata_max}.")
 
@@ -62,6 +66,7 @@ def infer(task: Task, stages: Stages, options: StrataOptions) -> Inferred:
             task.train.labels,
             _losses(said["train"], task.train) if options.overcluster else None,
             val=None if task.val is None else (_features(said["val"]), task.val.labels),
+            scaling=options.scaling,
             reduction=options.reduction,
             normal=_normal(model) if options.reduction == "boundary" else None,
             strata_max=options.strata_max,
