@@ -29,7 +29,7 @@ from spare.remake import Say, planned_again, side_by_side
 from spare.report import read_record
 from spare.report.charts import shortened
 from spare.report.comparison import names, read_runs
-from spare.report.page import looking_at_groups
+from spare.report.looking import looking_at_groups
 from spare.report.table import TABLE, recovery, runs_of
 from spare.stages import Report
 from spare.task import Split, Task

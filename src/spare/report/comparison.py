@@ -10,13 +10,8 @@ from spare.errors import InputError
 from spare.files import write_text
 from spare.metrics import wilson_interval
 from spare.report import charts
-from spare.report.page import (
-    Pictured,
-    looking_at_groups,
-    page_environment,
-    read_record,
-    title,
-)
+from spare.report.looking import Pictured, looking_at_groups
+from spare.report.page import page_environment, read_record, title
 
 REPORT = "comparison.html"
 

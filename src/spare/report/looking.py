@@ -1,13 +1,10 @@
 """Where networks look in chosen pictures: the picture, and beside it what decided, a network a
-column.
-
-    what was chosen     {title: numbers of examples of one split}
-    networks            {name: network}, all on the split's own inputs
-"""
+column."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,7 @@ from torch import Tensor, nn
 
 from spare.report.thumbnails import assembled, read
 from spare.saliency import saliency
-from spare.task import Split
+from spare.task import Split, Task
 
 SIDE = 96
 #: Examples of one kind, and kinds at most.
@@ -26,14 +23,25 @@ MOST_KINDS = 12
 PICTURE = 0.55
 
 
+@dataclass(frozen=True)
+class Pictured:
+    """Where a page's pictures come from, and the networks that are shown looking at them."""
+
+    task: Task
+    networks: Mapping[str, nn.Module] = field(default_factory=dict)
+    #: The layer at which they are looked at; empty: it is found.
+    layer: str = ""
+
+
 def looking(
-    networks: Mapping[str, nn.Module],
-    split: Split,
-    chosen: Mapping[str, np.ndarray],
-    class_names: Sequence[str],
-    layer: str = "",
+    pictured: Pictured, split: Split, chosen: Mapping[str, np.ndarray], says: str
 ) -> dict[str, Any] | None:
-    """What the page shows; None where there are no pictures, or none of them can be read."""
+    """What the page shows; None where there are no pictures, or none of them can be read.
+
+    chosen  numbers of examples of the split, by the title that they are shown under
+    says    what they are, in a sentence
+    """
+    networks, class_names = pictured.networks, pictured.task.class_names
     rows = np.concatenate([np.zeros(0, dtype=np.int64), *chosen.values()]).astype(np.int64)
     shown = read(split.inputs, rows)
     if shown is None:
@@ -44,19 +52,20 @@ def looking(
     if not there:
         return None
     x = split.inputs.take(np.array([row for row, _ in there]))
-    seen = {name: _seen(network, x, layer) for name, network in networks.items()}
+    seen = {name: _seen(network, x, pictured.layer) for name, network in networks.items()}
     tiles: list[Tensor | None] = []
     examples: dict[int, dict[str, Any]] = {}
     for place, (row, picture) in enumerate(there):
         cells = [{"tile": len(tiles), "says": ""}]
         tiles.append(picture)
         for maps, predicted, sure in seen.values():
-            says = class_names[int(predicted[place])]
-            cells.append({"tile": len(tiles), "says": says, "sure": float(sure[place])})
+            taken_for = class_names[int(predicted[place])]
+            cells.append({"tile": len(tiles), "says": taken_for, "sure": float(sure[place])})
             tiles.append(overlay(picture, maps[place]))
         label = class_names[int(split.labels[row])]
         examples[row] = {"id": row, "class": label, "cells": cells}
     return {
+        "says": says,
         "title": "Where it looks" if len(networks) == 1 else "Where they look",
         "names": list(networks),
         "side": SIDE,
@@ -67,6 +76,28 @@ def looking(
             for title, of in chosen.items()
         ],
     }
+
+
+def looking_at_groups(
+    records: Sequence[Mapping[str, Any]], pictured: Pictured
+) -> dict[str, Any] | None:
+    """The same for examples of the groups on which some of these runs are worst."""
+    task = pictured.task
+    split = next((name for name in ("test", "val") if name in task.splits()), None)
+    if split is None:
+        return None
+    own = task.splits()[split]
+    scores = [record["scores"][split]["selected"]["groups"] for record in records]
+    names = task.group_names if own.attributes else task.class_names
+    ids = task.groups(own) if own.attributes else np.asarray(own.labels)
+    worst = {
+        name: min((of[name]["accuracy"] for of in scores if name in of), default=1.0)
+        for name in names
+        if any(name in of for of in scores)
+    }
+    chosen = _some_of_each(ids, names, sorted(worst, key=lambda name: worst[name]), [0x100C])
+    says = f"Random {split} examples of each group, the groups with most mistakes first."
+    return looking(pictured, own, chosen, says)
 
 
 def _seen(network: nn.Module, x: Tensor, layer: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -88,7 +119,7 @@ def overlay(picture: Tensor, map_: Tensor) -> Tensor:
     return (PICTURE * picture.float() + (1 - PICTURE) * colours).round().to(torch.uint8)
 
 
-def some_of_each(
+def _some_of_each(
     ids: np.ndarray, names: Sequence[str], wanted: Sequence[str], key: Sequence[int]
 ) -> dict[str, np.ndarray]:
     """A few random examples of each of these groups."""

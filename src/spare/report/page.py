@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
-from torch import nn
 
 from spare.errors import InputError
 from spare.files import read_json, write_text
 from spare.folders import FORMAT
 from spare.report import charts
-from spare.report.looking import MOST_KINDS, looking, some_of_each
+from spare.report.looking import MOST_KINDS, Pictured, looking, looking_at_groups
 from spare.report.looking import SHOWN as LOOKED_AT
 from spare.report.thumbnails import SIDE, sprite
 from spare.task import Task
@@ -59,16 +58,6 @@ class Examples:
     predicted: np.ndarray | None
     confidence: np.ndarray | None
     points: np.ndarray | None
-
-
-@dataclass(frozen=True)
-class Pictured:
-    """Where a page's pictures come from, and the networks that are shown looking at them."""
-
-    task: Task
-    networks: Mapping[str, nn.Module] = field(default_factory=dict)
-    #: The layer at which they are looked at; empty: it is found.
-    layer: str = ""
 
 
 def write_report(
@@ -307,31 +296,7 @@ def _looking(
             rows = cluster[0]["rows"][:LOOKED_AT]
             chosen[f"{charts.shortened(one['name'], 40)}, cluster {place}"] = rows
     chosen = dict(list(chosen.items())[:MOST_KINDS])
-    found = looking(pictured.networks, task.train, chosen, task.class_names, pictured.layer)
-    return None if found is None else {**found, "says": "Typical training examples of a cluster."}
-
-
-def looking_at_groups(
-    records: Sequence[Mapping[str, Any]], pictured: Pictured
-) -> dict[str, Any] | None:
-    """The same for examples of the groups on which some of these runs are worst."""
-    task = pictured.task
-    split = next((name for name in ("test", "val") if name in task.splits()), None)
-    if split is None:
-        return None
-    own = task.splits()[split]
-    scores = [record["scores"][split]["selected"]["groups"] for record in records]
-    names = task.group_names if own.attributes else task.class_names
-    ids = task.groups(own) if own.attributes else np.asarray(own.labels)
-    worst = {
-        name: min((of[name]["accuracy"] for of in scores if name in of), default=1.0)
-        for name in names
-        if any(name in of for of in scores)
-    }
-    chosen = some_of_each(ids, names, sorted(worst, key=lambda name: worst[name]), [0x100C])
-    found = looking(pictured.networks, own, chosen, task.class_names, pictured.layer)
-    says = f"Random {split} examples of each group, the groups with most mistakes first."
-    return None if found is None else {**found, "says": says}
+    return looking(pictured, task.train, chosen, "Typical training examples of a cluster.")
 
 
 def _drawn(own: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:

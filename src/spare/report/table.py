@@ -11,14 +11,8 @@ import numpy as np
 from spare.errors import InputError
 from spare.files import read_json, write_text
 from spare.report import charts
-from spare.report.page import (
-    REPORT,
-    Pictured,
-    looking_at_groups,
-    page_environment,
-    read_record,
-    title,
-)
+from spare.report.looking import Pictured, looking_at_groups
+from spare.report.page import REPORT, page_environment, read_record, title
 
 TABLE = "table.json"
 
@@ -34,22 +28,20 @@ def write_table_page(folder: Path, pictured: Pictured | None = None) -> Path:
 
 def runs_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The records of a bench's runs, by method, each with its folder's name."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in read_json(folder / TABLE)["rows"]:
-        own = [
-            {**read_record(path.parent), "folder": path.parent.name}
-            for path in sorted(folder.glob("*/run.json"))
-            if not path.parent.name.endswith(".partial")
+    records = [
+        {**read_record(path.parent), "folder": path.parent.name}
+        for path in folder.glob("*/run.json")
+        if not path.parent.name.endswith(".partial")
+    ]
+    records.sort(key=lambda record: record["seed"])
+    return {
+        row["method"]: [
+            record
+            for record in records
+            if record["method"] == row["method"] and record["seed"] in row["seeds"]
         ]
-        found[row["method"]] = sorted(
-            (
-                record
-                for record in own
-                if record["method"] == row["method"] and record["seed"] in row["seeds"]
-            ),
-            key=lambda record: record["seed"],
-        )
-    return found
+        for row in read_json(folder / TABLE)["rows"]
+    }
 
 
 def render(
