@@ -245,8 +245,9 @@ def saliency(asked: Asked) -> Figure:
     runs = list(zip(names(records), folders, records, strict=True))
     pictured = side_by_side(runs, asked.data, asked.layer, asked.trust, asked.report, asked.say)
     shown = None if pictured is None else looking_at_groups(records, pictured)
-    if shown is None:
-        raise InputError("there are no pictures to look at.")
+    if shown is None or not shown["kinds"]:
+        why = (shown or {}).get("problem", "there are no pictures")
+        raise InputError(f"where these runs look cannot be shown: {why}")
     assert pictured is not None
     kinds = [kind for kind in shown["kinds"] if kind["examples"]][:MOST_GROUPS]
     columns = 1 + len(pictured.networks)

@@ -10,12 +10,14 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from spare.discovery import Look, describe, judged, write_groups
 from spare.errors import InputError
 from spare.files import write_json
 from spare.groups.groups import groups_from_parts
 from spare.inputs import TensorInputs, scale_bytes
+from spare.models import Classifier
 from spare.models.small import small_cnn
 from spare.remake import remake_report
 from spare.report import Pictured, write_report
@@ -231,6 +233,17 @@ def test_where_networks_look_is_shown_of_every_cluster(tmp_path):
     assert len(shown) == 4 * 3 * 2
     assert len(re.findall(r"(cat|dog) *\d+ %", text)) >= 4 * 3 * 2
     assert "Where" not in "".join(Checked(page_of(tmp_path / "found", task)).text)
+
+
+def test_a_network_that_cannot_be_looked_at_does_not_cost_the_page(tmp_path):
+    task = folder_of(tmp_path / "found")
+    flat = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(192, 4)), nn.Linear(4, 2))
+    text = " ".join(
+        "".join(Checked(page_of(tmp_path / "found", task, {"flat": flat})).text).split()
+    )
+    assert "This cannot be shown: Sequential has no layer that gives maps of the picture" in text
+    with pytest.raises(InputError, match="unknown layer"):
+        write_report(tmp_path / "found", Pictured(task, {"flat": flat}, layer="conv"))
 
 
 @pytest.mark.parametrize("kind", ["embeddings", "no task"])

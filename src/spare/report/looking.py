@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from spare.errors import reason
 from spare.report.thumbnails import assembled, read
 from spare.saliency import saliency
 from spare.task import Split, Task
@@ -52,7 +53,13 @@ def looking(
     if not there:
         return None
     x = split.inputs.take(np.array([row for row, _ in there]))
-    seen = {name: _seen(network, x, pictured.layer) for name, network in networks.items()}
+    title = "Where it looks" if len(networks) == 1 else "Where they look"
+    try:
+        seen = {name: _seen(network, x, pictured.layer) for name, network in networks.items()}
+    except Exception as error:  # whatever a network raises: a page is worth more than this part
+        if pictured.layer:
+            raise
+        return {"title": title, "problem": reason(error), "kinds": []}
     tiles: list[Tensor | None] = []
     examples: dict[int, dict[str, Any]] = {}
     for place, (row, picture) in enumerate(there):
@@ -66,14 +73,14 @@ def looking(
         examples[row] = {"id": row, "class": label, "cells": cells}
     return {
         "says": says,
-        "title": "Where it looks" if len(networks) == 1 else "Where they look",
+        "title": title,
         "names": list(networks),
         "side": SIDE,
         "tiles": tiles,
         "sprite": assembled(tiles, SIDE),
         "kinds": [
-            {"title": title, "examples": [examples[int(row)] for row in of if int(row) in examples]}
-            for title, of in chosen.items()
+            {"title": kind, "examples": [examples[int(row)] for row in of if int(row) in examples]}
+            for kind, of in chosen.items()
         ],
     }
 
