@@ -1,0 +1,250 @@
+"""Networks by name: of torchvision and timm, downloaded, or a user's own function."""
+
+from __future__ import annotations
+
+import io
+import math
+import sys
+from urllib.error import URLError
+
+import pytest
+import torch
+from torch import nn
+
+from spare.errors import DataError, InputError
+from spare.models import ModelChoice, as_classifier, build, builder
+from tests.networks import SMALL, TINY, batch, made, same_weights
+
+# Networks of torchvision and timm
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("resnet18", 512),
+        ("mobilenet_v3_small", 1024),
+        ("efficientnet_b0", 1280),
+        ("densenet121", 1024),
+        ("shufflenet_v2_x0_5", 1024),
+    ],
+)
+def test_the_head_of_torchvision_s_networks_is_found(name, size):
+    model = made(name, classes=3)
+    assert model.head.in_features == size
+    assert model.head.out_features == 3
+    model.eval()
+    x = batch(SMALL).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        assert torch.equal(model.head(model.features(x)), model(x))
+        assert model.features(x).shape == (3, size)
+
+
+def test_the_features_are_the_network_s_own():
+    from torchvision.models import get_model
+
+    model = made("resnet18")
+    plain = build(lambda: get_model("resnet18", weights=None), (0,))
+    plain.fc = nn.Identity()
+    x = batch(SMALL)
+    with torch.no_grad():
+        torch.testing.assert_close(model.eval().features(x), plain.eval()(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_of_convolutions_lies_channels_last():
+    weight = made("resnet18").features.conv1.weight
+    assert weight.is_contiguous(memory_format=torch.channels_last)
+    assert not weight.is_contiguous()
+
+
+def test_auxiliary_heads_are_left_out():
+    model = made("googlenet")
+    assert model.train()(batch(SMALL)).shape == (3, 2)
+
+
+def test_a_network_without_a_linear_layer_is_refused():
+    with pytest.raises(InputError, match="SqueezeNet has no linear layer"):
+        made("squeezenet1_1")
+
+
+def test_an_image_of_another_size_than_the_network_s_is_said():
+    with pytest.raises(InputError, match=r"cannot take inputs of shape \(3, 64, 64\).*height"):
+        as_classifier(_vit(32), 2, SMALL)
+
+
+def _vit(size: int) -> nn.Module:
+    from torchvision.models import VisionTransformer
+
+    return VisionTransformer(
+        image_size=size, patch_size=16, num_layers=1, num_heads=2, hidden_dim=12, mlp_dim=16
+    )
+
+
+def test_the_head_of_a_vision_transformer_is_found():
+    model = as_classifier(_vit(32), 2, (3, 32, 32))
+    assert model.features(batch((3, 32, 32))).shape == (3, 12)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "size"),
+    [("timm:test_resnet", (1, 64, 64), 96), ("test_vit", (3, 160, 160), 64)],
+)
+def test_names_of_timm_with_their_prefix_or_without(name, shape, size):
+    pytest.importorskip("timm")
+    model = made(name, shape)
+    assert model.head.in_features == size
+    assert model(batch(shape, 2)).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("timm:test_resnt", "unknown model 'timm:test_resnt': did you mean 'timm:test_resnet'"),
+        ("timm:test_resnet.r161_in1k", "did you mean 'r160_in1k'"),
+        ("timm:@", "timm.list_models"),
+    ],
+)
+def test_unknown_names_of_timm(name, says):
+    pytest.importorskip("timm")
+    with pytest.raises(InputError, match=says):
+        builder(ModelChoice(name), 2, SMALL)
+
+
+def test_without_timm_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(InputError, match=r"needs timm: pip install 'spare-ml\[timm\]'"):
+        builder(ModelChoice("timm:test_resnet"), 2, SMALL)
+    with pytest.raises(InputError, match=r"unknown model 'test_resnet'.*spare-ml\[timm\]"):
+        builder(ModelChoice("test_resnet"), 2, SMALL)
+
+
+# Downloads
+
+
+def test_weights_that_cannot_be_fetched_are_one_sentence(hub, capsys):
+    with pytest.raises(DataError) as caught:
+        made("shufflenet_v2_x0_5", weights="imagenet")
+    said = str(caught.value)
+    assert "ShuffleNet_V2_X0_5_Weights.IMAGENET1K_V1" in said
+    assert "could not be fetched (no route to host)" in said
+    assert f"{hub}/shufflenetv2_x0.5-f707e7126e.pth" in said
+    assert "--set weights=none" in said
+    assert "\n" not in said
+    assert list(hub.iterdir()) == []
+    assert capsys.readouterr().out == ""
+
+
+def test_a_download_that_breaks_off_leaves_nothing_behind(hub, monkeypatch):
+    class Answer(io.BytesIO):
+        def info(self):
+            return type("Headers", (), {"get_all": lambda self, name: ["1000"]})()
+
+    monkeypatch.setattr(torch.hub, "urlopen", lambda request: Answer(b"half of a file"))
+    with pytest.raises(DataError, match=r"could not be fetched .*hash"):
+        made("shufflenet_v2_x0_5", weights="imagenet")
+    assert list(hub.iterdir()) == []
+
+
+def test_a_damaged_file_in_the_cache_is_named(hub):
+    hub.mkdir(parents=True)
+    (hub / "shufflenetv2_x0.5-f707e7126e.pth").write_bytes(b"half of a file")
+    with pytest.raises(
+        DataError, match=r"shufflenetv2_x0.5-f707e7126e.pth cannot be read .*delete it"
+    ):
+        made("shufflenet_v2_x0_5", weights="imagenet")
+
+
+def test_cached_imagenet_weights_are_loaded_and_only_the_head_depends_on_the_key(hub):
+    from torchvision.models import get_model
+
+    stored = build(lambda: get_model("shufflenet_v2_x0_5", weights=None), (5,))
+    hub.mkdir(parents=True)
+    torch.save(stored.state_dict(), hub / "shufflenetv2_x0.5-f707e7126e.pth")
+    one, two = (made("shufflenet_v2_x0_5", weights="imagenet", key=(key,)) for key in (0, 1))
+    assert torch.equal(one.features.conv1[0].weight, stored.conv1[0].weight)
+    assert same_weights(one.features, two.features)
+    assert not torch.equal(one.head.weight, two.head.weight)
+
+
+def test_timm_weights_that_cannot_be_fetched_are_one_sentence(monkeypatch):
+    timm = pytest.importorskip("timm")
+
+    def no_network(*args, **more):
+        raise URLError("no route to host")
+
+    monkeypatch.setattr(timm.models._builder, "load_state_dict_from_hf", no_network)
+    monkeypatch.setattr(timm.models._builder, "load_state_dict_from_url", no_network)
+    with pytest.raises(DataError, match=r"timm/test_resnet.*\(no route to host\).*weights=none"):
+        made("timm:test_resnet", weights="imagenet")
+
+
+# A user's own function
+
+
+@pytest.mark.parametrize("function", ["plain", "named", "fixed"])
+def test_a_function_of_the_user_s_is_found_from_the_current_folder(user_folder, function):
+    model = made(f"{user_folder}:{function}", TINY, classes=3)
+    assert model.head.in_features == 6
+    assert model(batch(TINY)).shape == (3, 3)
+
+
+def test_a_user_s_head_of_the_right_size_is_kept(user_folder):
+    import importlib
+
+    model = made(f"{user_folder}:plain", TINY, classes=3)
+    nets = importlib.import_module(user_folder)
+    plain = build(lambda: nets.plain(3), (0,))
+    assert torch.equal(model.head.weight, plain[3].weight)
+    x = batch(TINY)
+    assert torch.equal(model(x), plain(x))
+
+
+def test_a_function_may_import_from_the_current_folder_when_it_is_called(user_folder):
+    model = made(f"{user_folder}:lazy", (7,))
+    x = batch((7,))
+    assert torch.equal(model.features(x), x)  # the network was nothing but its head
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("{nets}:plian", "unknown function of {nets} 'plian': did you mean 'plain'"),
+        ("{nets}:number", "unknown function of {nets} 'number'"),
+        ("mynets_of_a_test.bad:net", "cannot be imported .*a_package_that_is_not_there"),
+        ("no_such_module:net", "'no_such_module:net': 'no_such_module' cannot be imported"),
+        (":net", "cannot be imported"),
+    ],
+)
+def test_functions_that_are_not_there(user_folder, name, says):
+    with pytest.raises(InputError, match=says.format(nets=user_folder)):
+        builder(ModelChoice(name.format(nets=user_folder)), 2, TINY)
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("broken", ":broken': the function raised RuntimeError: no idea.$"),
+        ("none", ":none': the function returned a NoneType, not an nn.Module.$"),
+    ],
+)
+def test_functions_that_do_not_give_a_network(user_folder, function, says):
+    with pytest.raises(InputError, match=says):
+        made(f"{user_folder}:{function}", TINY)
+
+
+# The same key is the same weights
+
+
+@pytest.mark.parametrize(("name", "shape"), [("mlp", (7,)), ("mobilenet_v3_small", SMALL)])
+def test_the_key_decides_the_initial_weights(name, shape):
+    torch.manual_seed(1)
+    one = made(name, shape, key=(3, 1))
+    random = torch.get_rng_state()
+    assert same_weights(one, made(name, shape, key=(3, 1)))
+    assert torch.equal(random, torch.get_rng_state())
+    assert not torch.equal(one.head.weight, made(name, shape, key=(3, 2)).head.weight)
+
+
+def test_a_fresh_head_starts_as_pytorch_s_does():
+    head = made("resnet18").head
+    bound = 1 / math.sqrt(512)
+    assert 0.9 * bound < head.weight.abs().max() <= bound
