@@ -19,7 +19,7 @@ from spare.discovery import Look, describe, judged, write_groups
 from spare.errors import check_seed
 from spare.folders import once
 from spare.groups.clusters import infer_groups
-from spare.images.statistics import image_statistics
+from spare.images.statistics import image_statistics, size_statistics
 from spare.inputs import pictures
 from spare.methods import method_named
 from spare.methods.method import Inferred
@@ -148,7 +148,8 @@ def _statistics(task: Task) -> dict[str, np.ndarray]:
         shown = pictures(inputs, rows[start : start + PICTURES_AT_ONCE])
         assert shown is not None
         parts.append(image_statistics(shown))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return found | ({} if task.sizes is None else size_statistics(task.sizes))
 
 
 def _of_outputs(task: Task, options: SeparationOptions, seed: int) -> Inferred:

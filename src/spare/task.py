@@ -62,6 +62,8 @@ class Task:
     shortcuts: tuple[str, ...] = ()
     #: What each example is known by, such as its file, in the order of each split.
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Height and width of every training picture before it was resized, where that is known.
+    sizes: np.ndarray | None = None
     #: Stands for the content of the inputs, so that what is computed from them can be kept.
     content: str = ""
     #: True when the inputs are a model's outputs, to be clustered as they are.
@@ -95,6 +97,7 @@ class Task:
             val=self.val if sees in ("val", "train") else hidden(self.val),
             test=hidden(self.test),
             names={},  # a file's name often says its group
+            sizes=None,
         )
 
     @property

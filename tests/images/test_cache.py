@@ -183,6 +183,21 @@ def test_no_images_at_all(tmp_path):
         prepare([], lambda i: b"", SQUARE, "", folder=tmp_path)
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_size_images_were_is_kept(pictures, keep):
+    Image.new("RGB", (7, 9)).save(pictures / "3.png")
+    (pictures / "4.png").write_bytes(b"no")
+    expected = [[20, 30]] * N
+    expected[3], expected[4] = [9, 7], [0, 0]
+    for _ in ("built", "loaded"):
+        assert prepared(pictures, skip_bad=True, keep=keep).sizes.tolist() == expected
+    info = entry_file(pictures, "json")
+    known = json.loads(info.read_text())
+    del known["sizes"]
+    info.write_text(json.dumps(known))
+    assert prepared(pictures, skip_bad=True, keep=keep).sizes is None  # an older entry will do
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -195,7 +210,8 @@ def test_no_images_at_all(tmp_path):
         lambda npy, info: info.write_bytes(b"\xff\xfe"),
         lambda npy, info: info.write_text("[]"),
         lambda npy, info: info.write_text("{}"),
-        lambda npy, info: info.write_text(info.read_text().replace('"bad": {}', '"bad": [1]')),
+        lambda npy, info: info.write_text(info.read_text().replace('"bad":{}', '"bad":[1]')),
+        lambda npy, info: info.write_text(info.read_text().replace('"sizes":[', '"sizes":[7,')),
         lambda npy, info: info.unlink(),
     ],
 )

@@ -95,6 +95,8 @@ class Listing:
     attribute_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Row of each name in the file that lists them; None when no file does.
     rows: np.ndarray | None = None
+    #: Height and width of each image as it is in its file, once they were opened.
+    sizes: np.ndarray | None = None
 
     def take(self, keep: np.ndarray) -> Listing:
         return replace(
@@ -104,6 +106,7 @@ class Listing:
             splits=self.splits[keep],
             attributes={name: values[keep] for name, values in self.attributes.items()},
             rows=None if self.rows is None else self.rows[keep],
+            sizes=None if self.sizes is None else self.sizes[keep],
         )
 
     def called(self, i: int) -> str:
@@ -154,6 +157,7 @@ def image_task(
         attribute_values=dict(listing.attribute_values),
         shortcuts=shortcuts,
         names=names,
+        sizes=None if listing.sizes is None else listing.sizes[listing.splits == 0],
         content=content,
     )
 
@@ -325,7 +329,8 @@ def _inputs(
         + good.tobytes()
         + listing.splits.tobytes()
     )
-    return listing.take(good), inputs, content.hexdigest()
+    opened = replace(listing, sizes=prepared.sizes)
+    return opened.take(good), inputs, content.hexdigest()
 
 
 def fits_memory(size: int) -> bool:

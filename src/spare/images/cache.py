@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from spare.errors import DataError, RunError
-from spare.files import write_atomic, write_json
+from spare.files import write_atomic, write_text
 from spare.images.decode import BadImage, Geometry, decode, fit
 from spare.inputs import RandomTransform, Transform, apply
 
@@ -43,10 +43,13 @@ _OURS = re.compile(r"\.?[0-9a-f]{32}\.(npy|json|lock|bad\.txt)(\.\d+\.tmp)?")
 
 @dataclass(frozen=True)
 class Prepared:
-    """pixels: uint8 (n, 3, size, size), zero where an image is bad. bad: reasons, by row."""
+    """pixels: uint8 (n, 3, size, size), zero where an image is bad. bad: reasons, by row. sizes:
+    (n, 2), height and width of each image as it was, 0 where it is bad."""
 
     pixels: Tensor | None
     bad: dict[int, str]
+    #: None in entries that were made before sizes were kept.
+    sizes: np.ndarray | None
 
 
 class Usage(NamedTuple):
@@ -150,11 +153,14 @@ class _Entry:
                 return None
             bad = {int(row): str(reason) for row, reason in found["bad"].items()}
             pixels = self._map() if self.keep else None
+            sizes = None
+            if "sizes" in found:
+                sizes = np.array(found["sizes"], dtype=np.int64).reshape(self.n, 2)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None  # not there, or damaged: built anew
         if read is not None and any(_readable(read, row) for row, why in bad.items() if _lost(why)):
             return None
-        return Prepared(pixels, bad)
+        return Prepared(pixels, bad, sizes)
 
     def _map(self) -> Tensor:
         # Mode "c" (writes stay in memory) because torch warns about memory it may not write to.
@@ -167,23 +173,31 @@ class _Entry:
         """Make the entry; the lock is held, so whatever of this key is lying about is left over."""
         self._remove()
         bad: dict[int, str] = {}
+        sizes: list[int] = []
         try:
             if self.keep:
                 _check_room(self.folder, int(np.prod(self.shape)))
-                write_atomic(self.path("npy"), lambda path: self._write(path, read, report, bad))
+                write_atomic(
+                    self.path("npy"), lambda path: self._write(path, read, report, bad, sizes)
+                )
             else:
                 for row, result in enumerate(_in_threads(read, self.n, None)):
-                    if isinstance(result, str):
-                        bad[row] = result
+                    _note(row, result, bad, sizes)
                     report(row + 1, self.n)
             found = {**self.about(), "bad": {str(row): why for row, why in bad.items()}}
-            write_json(self.path("json"), found)
+            text = json.dumps({**found, "sizes": sizes}, separators=(",", ":"))
+            write_text(self.path("json"), text)
         except BaseException:
             self._remove()
             raise
 
     def _write(
-        self, path: Path, read: Read, report: Callable[[int, int], None], bad: dict[int, str]
+        self,
+        path: Path,
+        read: Read,
+        report: Callable[[int, int], None],
+        bad: dict[int, str],
+        sizes: list[int],
     ) -> None:
         # Written row after row and not through a memory map: on a full disk that would be a signal
         # that ends the process, where this is an error.
@@ -192,11 +206,11 @@ class _Entry:
         with path.open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             for row, result in enumerate(_in_threads(read, self.n, self.geometry)):
+                _note(row, result, bad, sizes)
                 if isinstance(result, str):
-                    bad[row] = result
                     file.write(blank)
                 else:
-                    file.write(result.permute(1, 2, 0).contiguous().numpy().data)
+                    file.write(result.pixels.permute(1, 2, 0).contiguous().numpy().data)
                 report(row + 1, self.n)
 
     def _remove(self) -> None:
@@ -205,25 +219,40 @@ class _Entry:
                 path.unlink()
 
 
-def _in_threads(read: Read, n: int, geometry: Geometry | None) -> Iterator[Tensor | str]:
+class _Decoded(NamedTuple):
+    pixels: Tensor
+    height: int
+    width: int
+
+
+def _note(row: int, result: _Decoded | str, bad: dict[int, str], sizes: list[int]) -> None:
+    if isinstance(result, str):
+        bad[row] = result
+        sizes += [0, 0]
+    else:
+        sizes += [result.height, result.width]
+
+
+def _in_threads(read: Read, n: int, geometry: Geometry | None) -> Iterator[_Decoded | str]:
     """For every image in order its pixels or, if it is bad, the reason; a few at a time.
 
     Decoding lets go of the interpreter's lock, so threads are enough. Without a geometry, good
     images give an empty tensor: they were decoded to see whether they can be.
     """
 
-    def one(row: int) -> Tensor | str:
+    def one(row: int) -> _Decoded | str:
         try:
             image = decode(read(row))
         except BadImage as error:
             return str(error)
         except OSError as error:
             return f"{_UNREADABLE}{error.strerror or error}"
-        return torch.empty(0) if geometry is None else fit(image, geometry)
+        pixels = torch.empty(0) if geometry is None else fit(image, geometry)
+        return _Decoded(pixels, image.shape[1], image.shape[2])
 
     threads = os.cpu_count() or 1
     pool = ThreadPoolExecutor(threads)
-    waiting: deque[Future[Tensor | str]] = deque()
+    waiting: deque[Future[_Decoded | str]] = deque()
     try:
         for row in range(n):
             waiting.append(pool.submit(one, row))

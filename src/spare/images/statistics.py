@@ -35,3 +35,14 @@ def image_statistics(pixels: Tensor) -> dict[str, np.ndarray]:
         "sharpness": (across + down) / (contrast + 1e-6),
     }
     return {name: values.double().numpy() for name, values in found.items()}
+
+
+def size_statistics(sizes: np.ndarray) -> dict[str, np.ndarray]:
+    """One number a picture from its height and width: its size in pixels, as the side of a square
+    with as many, and its shape, width by height.
+
+    >>> size_statistics(np.array([[100, 400]]))
+    {'size': array([200.]), 'shape': array([4.])}
+    """
+    height, width = sizes.T.astype(np.float64)
+    return {"size": np.sqrt(height * width), "shape": width / height}
