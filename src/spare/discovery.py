@@ -198,6 +198,17 @@ def read_points(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return points, labels, table["cluster"].to_numpy()
 
 
+def read_names(folder: Path) -> tuple[list[str], list[str]] | None:
+    """What every training example is known by, and its class; None where they have no names."""
+    import pyarrow.parquet as pq
+
+    path = folder / "groups.parquet"
+    if not path.is_file() or "name" not in pq.read_schema(path).names:
+        return None
+    table = pq.read_table(path, columns=["name", "label"])
+    return table["name"].to_pylist(), table["label"].to_pylist()
+
+
 def _columns(task: Task, name: str, ids: np.ndarray) -> list[tuple[str, Any]]:
     """Each example's number in its split, its class, its cluster, and its name where it has one."""
     import pyarrow as pa

@@ -6,12 +6,11 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from spare.files import read_tensors, write_tensors
-from spare.inputs import TensorInputs
+from spare.inputs import TensorInputs, shape_of
 from spare.models import Classifier, ModelChoice, build, builder
 from spare.stages import Report
 from spare.task import Split, Task
@@ -55,7 +54,7 @@ def thawed(
 
 
 def _backbone(task: Task, choice: ModelChoice) -> Classifier:
-    shape = tuple(task.train.inputs.take(np.arange(1)).shape[1:])
+    shape = shape_of(task.train.inputs)
     model = build(builder(choice, len(task.class_names), shape), KEY)
     assert isinstance(model, Classifier)
     return model

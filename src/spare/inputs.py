@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spare.errors import InputError
+from spare.errors import DataError, InputError
 
 Transform = Callable[[Tensor], Tensor]
 RandomTransform = Callable[[Tensor, np.random.Generator], Tensor]
@@ -104,6 +104,27 @@ class Joined:
         return _pick(torch.cat(taken), torch.as_tensor(place))
 
 
+class StillThere:
+    """Examples of other inputs by their numbers there, -1 for those that are gone."""
+
+    def __init__(self, inputs: Inputs, rows: np.ndarray):
+        self.inputs = inputs
+        self.rows = rows
+        self.in_memory = inputs.in_memory
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        return self.inputs.take(self.places(indices), rng)
+
+    def places(self, indices: np.ndarray) -> np.ndarray:
+        places = self.rows[indices]
+        if (places < 0).any():
+            raise DataError("this picture is not there any more.")
+        return places
+
+
 class DatasetInputs:
     """Any map-style dataset whose items are tensors, loaded in worker processes.
 
@@ -157,6 +178,12 @@ def apply(
     return finish(batch) if finish is not None else batch
 
 
+def shape_of(inputs: Inputs) -> tuple[int, ...]:
+    """The shape of one example: that of the first that is there."""
+    first = int(np.argmax(inputs.rows >= 0)) if isinstance(inputs, StillThere) else 0
+    return tuple(inputs.take(np.array([first])).shape[1:])
+
+
 def pictures(inputs: Inputs, indices: np.ndarray) -> Tensor | None:
     """These examples as people see them: (n, 3, height, width) bytes; None if they are no images.
 
@@ -164,6 +191,10 @@ def pictures(inputs: Inputs, indices: np.ndarray) -> Tensor | None:
     """
     if isinstance(inputs, SomeOf):
         return pictures(inputs.inputs, inputs.rows[indices])
+    if isinstance(inputs, StillThere):
+        return pictures(inputs.inputs, inputs.places(indices))
+    if isinstance(inputs, Joined):
+        return _pictures_of_parts(inputs, indices)
     plain = inputs
     if getattr(inputs, "finish", None) is not None:
         plain = copy.copy(inputs)
@@ -177,6 +208,17 @@ def pictures(inputs: Inputs, indices: np.ndarray) -> Tensor | None:
             seen = (seen - low) / (high - low).clamp(min=1e-6)
         seen = (seen * 255).round().to(torch.uint8)
     return seen.expand(-1, 3, -1, -1)
+
+
+def _pictures_of_parts(inputs: Joined, indices: np.ndarray) -> Tensor | None:
+    found = []
+    for index in indices:
+        part = int(np.searchsorted(inputs.starts, index, side="right")) - 1
+        one = pictures(inputs.parts[part], np.array([index - inputs.starts[part]]))
+        if one is None:
+            return None
+        found.append(one)
+    return torch.cat(found)
 
 
 def random_crop(size: int) -> RandomTransform:

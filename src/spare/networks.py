@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from torch import nn
 
 from spare.errors import RunError, reason
 from spare.files import read_tensors, write_tensors
 from spare.frozen import thawed
+from spare.inputs import shape_of
 from spare.models import builder
 from spare.presets import Plan
 from spare.stages import Report
@@ -50,7 +50,7 @@ def network_with(state: State, planned: Plan, task: Task, report: Report) -> nn.
     """
     if planned.model.frozen:
         return thawed(task, planned.model, planned.settings, state, report)
-    shape = tuple(task.train.inputs.take(np.arange(1)).shape[1:])
+    shape = shape_of(task.train.inputs)
     # Where training started from is of no matter any more, and need not be fetched again.
     fresh = replace(planned.model, weights="none")
     network = builder(fresh, len(task.class_names), shape)()

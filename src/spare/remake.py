@@ -7,6 +7,7 @@ A folder may come from anyone: what it names is looked up, but nothing of it is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import numpy as np
 from torch import nn
 
 from spare.datasets import locate
+from spare.discovery import read_names
 from spare.errors import InputError, SpareError
+from spare.inputs import Joined, StillThere, shape_of
 from spare.methods import method_named
 from spare.networks import network_with, read_states
 from spare.presets import Plan, plan
@@ -22,7 +25,7 @@ from spare.report import Pictured, read_record, write_comparison, write_report
 from spare.report.comparison import names, read_runs
 from spare.report.table import TABLE, runs_of, write_table_page
 from spare.stages import Report
-from spare.task import Task
+from spare.task import Split, Task
 
 Say = Callable[[str], None]
 
@@ -44,11 +47,44 @@ def remake_report(
     pictured = None
     try:
         planned = planned_again(record, data, trust)
-        task = planned.load_task(record["seed"], report)
+        try:
+            _check_unchanged(planned, record)
+            task = planned.load_task(record["seed"], report)
+        except SpareError as error:
+            task = _found_by_name(folder, record, planned, report)
+            say(f"warning: pictures are looked up by their names: {error}")
         pictured = shown(folder, record, planned, task, layer=layer, report=report, say=say)
     except SpareError as error:
         say(f"warning: the report has no pictures: {error}")
     return write_report(folder, pictured)
+
+
+def _found_by_name(folder: Path, record: Mapping[str, Any], planned: Plan, report: Report) -> Task:
+    """The examples of groups.parquet with the pictures that are still there under their names, for
+    data of which files are gone; the true groups of such data are not looked for."""
+    known = read_names(folder)
+    if known is None or "skip_bad" not in planned.choices:
+        raise SpareError(f"{record['task']} has changed since.")
+    left = replace(planned, choices=planned.choices | {"skip_bad": True})
+    task = left.load_task(record["seed"], report)
+    splits = task.splits()
+    place = {
+        name: i for i, name in enumerate(name for split in splits for name in task.names[split])
+    }
+    names_, labels = known
+    rows = np.array([place.get(name, -1) for name in names_])
+    if (rows < 0).all():
+        raise SpareError(f"none of the pictures of {record['task']} are there any more.")
+    classes = list(record["discovery"])
+    inputs = StillThere(Joined(*(split.inputs for split in splits.values())), rows)
+    return Task(
+        name=task.name,
+        train=Split(inputs, np.array([classes.index(label) for label in labels])),
+        val=None,
+        test=None,
+        class_names=tuple(classes),
+        attribute_values={},
+    )
 
 
 def compare(
@@ -91,6 +127,7 @@ def side_by_side(
     for name, folder, record in runs:
         try:
             planned = planned_again(record, data, trust)
+            _check_unchanged(planned, record)
             task = task or planned.load_task(record["seed"], report)
             networks |= _networks(folder, {"selected": name}, planned, task, report)
         except SpareError as error:
@@ -123,7 +160,7 @@ def shown(
 
 
 def planned_again(record: Mapping[str, Any], data: Path | None, trust: bool) -> Plan:
-    """The plan of a folder's run, for the data as it was."""
+    """The plan of a folder's run, for the data as it is now."""
     asked = record["settings"] | record["options"]
     for what, name in (("method", record["method"]), ("model", asked.get("model", ""))):
         if ":" in name and not name.startswith("timm:") and not trust:
@@ -131,17 +168,19 @@ def planned_again(record: Mapping[str, Any], data: Path | None, trust: bool) -> 
                 f"its {what} is {name!r}, a function that would be imported: use --trust if it is "
                 f"yours."
             )
-    source = locate(record["task"], data, asked)
-    if source.fingerprint != record["data"]:
+    return plan(locate(record["task"], data, asked), method_named(record["method"]), asked)
+
+
+def _check_unchanged(planned: Plan, record: Mapping[str, Any]) -> None:
+    if planned.source.fingerprint != record["data"]:
         raise SpareError(f"{record['task']} has changed since.")
-    return plan(source, method_named(record["method"]), asked)
 
 
 def _networks(
     folder: Path, wanted: Mapping[str, str], planned: Plan, task: Task, report: Report
 ) -> dict[str, nn.Module]:
     """The stored networks by the names that the page has for them; {} for data without pictures."""
-    if task.train.inputs.take(np.arange(1)).ndim != 4:
+    if len(shape_of(task.train.inputs)) != 3:
         return {}
     states = read_states(folder)
     return {

@@ -26,6 +26,7 @@ from spare.discovery import describe, judged, write_groups
 from spare.errors import DataError, InputError, SpareWarning, check_seed
 from spare.folders import once
 from spare.frozen import frozen_features
+from spare.inputs import shape_of
 from spare.methods import METHODS, Fitted, Method, method_named
 from spare.metrics import gaps, group_scores, pattern_shares
 from spare.models import ModelChoice, builder
@@ -87,7 +88,7 @@ def with_model(task: Task, planned: Plan, report: Report) -> Task:
     if choice.frozen:
         task = frozen_features(task, choice, planned.settings, report)
         choice = ModelChoice("linear")
-    shape = tuple(task.train.inputs.take(np.arange(1)).shape[1:])
+    shape = shape_of(task.train.inputs)
     return replace(task, build_model=builder(choice, len(task.class_names), shape))
 
 

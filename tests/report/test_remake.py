@@ -8,8 +8,10 @@ import re
 import pytest
 
 from spare.discover import discover
+from spare.discovery import read_names
 from spare.files import read_json, write_json
 from spare.remake import compare, remake_report
+from spare.report import thumbnails
 from tests.pictures import picture_folder
 from tests.report.test_page import Checked
 
@@ -122,3 +124,42 @@ def test_a_frozen_backbone_is_looked_through(tmp_path, monkeypatch):
     assert "Where it looks" in page
     assert page.count("data:image/webp") == 3
     assert remake_report(tmp_path / "found").read_text() == page
+
+
+def test_pictures_that_are_gone_are_grey_squares_and_the_others_are_the_right_ones(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SPARE_CACHE", str(tmp_path / "cache"))
+    root = picture_folder(tmp_path / "pets", {"cat": 24, "dog": 24})
+    small = {"model": "small_cnn", "resize": "16", "crop": "16", "epochs": "2"}
+    discover(str(root), 0, tmp_path / "found", overrides=small)
+    names, labels = read_names(tmp_path / "found")
+    gone = names[::4]
+    for name in gone:
+        (root / name).unlink()
+    drawn = []
+    real = thumbnails.assembled
+
+    def assembled(shown, side):
+        drawn.append(shown)
+        return real(shown, side)
+
+    monkeypatch.setattr("spare.report.thumbnails.assembled", assembled)
+    said = []
+    text = words(remake_report(tmp_path / "found", say=said.append))
+    assert f"pictures are looked up by their names: {root} has changed since." in said[0]
+    assert f"{len(gone)} pictures could not be read and are shown as grey squares" in text
+    assert "Where it looks" in text
+    for label, shown in zip(
+        sorted(set(labels)), sorted(drawn[:2], key=_redness)[::-1], strict=True
+    ):
+        assert sum(one is None for one in shown) == sum(
+            own == label for name, own in zip(names, labels, strict=True) if name in gone
+        )
+
+
+def _redness(shown):
+    """Cats are red, dogs are blue."""
+    return sum(
+        float(one[0].float().mean() - one[2].float().mean()) for one in shown if one is not None
+    )
