@@ -459,7 +459,9 @@ def compare(
 @app.command
 def figure(
     what: Literal["samples", "outputs", "recovery", "attributes", "saliency", "clusters"],
-    *of: str,
+    *of: Annotated[
+        str, Parameter(help="A task or the path of your own data, or folders that spare wrote.")
+    ],
     out: Annotated[
         Path | None, Parameter(help="File to write, .png or .svg; else runs/WHAT.png.")
     ] = None,
