@@ -28,7 +28,7 @@ def call(capsys, *words):
 def test_help_names_every_verb_and_version_is_the_packages(capsys):
     code, out, _ = call(capsys, "--help")
     assert code == 0
-    for verb in ("demo", "data", "discover", "train", "bench", "report", "list"):
+    for verb in ("demo", "data", "discover", "train", "bench", "report", "figure", "list"):
         assert verb in out
     assert call(capsys, "--version")[1].strip() == spare.__version__
 
@@ -56,7 +56,7 @@ NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did y
         (
             ["trian", "digits"],
             'Unknown command "trian". Did you mean "train"? Available commands: data, demo, '
-            "discover, train, bench, report, compare, list.",
+            "discover, train, bench, report, compare, figure, ...",
         ),
         (
             ["train", "digits", "--seed", "-1"],
