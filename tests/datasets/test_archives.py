@@ -48,15 +48,24 @@ def test_waterbirds_is_fetched_unpacked_and_counted(server, tmp_path, monkeypatc
     assert [p.name for p in (data / "waterbirds").iterdir()] == [waterbirds.OFFICIAL_FOLDER]
 
 
-@pytest.mark.parametrize("what", ["missing", "cut off", "other", "leads out"])
+@pytest.mark.parametrize(
+    "what", ["missing", "cut off", "other", "leads out", "leads to the root", "link", "device"]
+)
 def test_what_is_not_the_archive_leaves_nothing_behind(server, tmp_path, what):
     path = tmp_path / "web" / "a.tar.gz"
-    name = {"other": "elsewhere/x", "leads out": "../../secret"}.get(what, "inside/x")
+    names = {
+        "other": "elsewhere/x",
+        "leads out": "inside/../../../secret",
+        "leads to the root": str(tmp_path / "secret"),
+    }
+    kinds = {"link": tarfile.SYMTYPE, "device": tarfile.FIFOTYPE}
     if what != "missing":
         with tarfile.open(path, "w:gz") as tar:
-            member = tarfile.TarInfo(name)
-            member.size = 100_000
-            tar.addfile(member, io.BytesIO(bytes(100_000)))
+            member = tarfile.TarInfo(names.get(what, "inside/x"))
+            member.type = kinds.get(what, tarfile.REGTYPE)
+            member.linkname = "/etc/passwd" if what == "link" else ""
+            member.size = 0 if what in kinds else 100_000
+            tar.addfile(member, io.BytesIO(bytes(member.size)))
     if what == "cut off":
         path.write_bytes(path.read_bytes()[:60])
     with pytest.raises(DataError):
