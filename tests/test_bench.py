@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from spare.bench import bench, find_runs, mean_and_spread, table
+from spare.bench import RunsFailed, bench, find_runs, mean_and_spread, table
+from spare.cli import main
 from spare.errors import InputError, RunError
 from spare.methods import METHODS
 
@@ -84,19 +85,30 @@ def test_an_unknown_setting_is_refused_before_anything_runs(tmp_path):
         bench("digits", ["erm", "spare"], [0], tmp_path, overrides={"kmax": "3"})
 
 
-def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path):
-    said = []
-    with pytest.raises(RunError, match=r"1 of the runs failed: erm-seed0: selection rule"):
+def test_a_run_that_fails_is_named_and_the_others_go_on_and_are_shown(tmp_path, capsys):
+    words = ["bench", "digits", "--methods", "erm,spare", "--seeds", "0", "--out", str(tmp_path)]
+    words += ["--set", "epochs=1", "--set", "selection=val_inferred_groups"]
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 1
+    out, err = capsys.readouterr()
+    assert "erm-seed0 failed: selection rule" in err
+    assert "spare: error: 1 of the runs failed: erm-seed0: selection rule" in err.splitlines()[-1]
+    assert (tmp_path / "spare-seed0" / "run.json").exists()
+    assert "spare " in out
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_where_no_run_is_left_there_is_only_the_reason(tmp_path, capsys):
+    with pytest.raises(RunsFailed, match="1 of the runs failed: erm-seed0: selection rule") as it:
         bench(
             "digits",
-            ["erm", "spare"],
+            ["erm"],
             [0],
             tmp_path,
             overrides=QUICK | {"selection": "val_inferred_groups"},
-            say=said.append,
         )
-    assert (tmp_path / "spare-seed0" / "run.json").exists()
-    assert any(line.startswith("erm-seed0 failed") for line in said)
+    assert it.value.summary["rows"] == []
 
 
 def test_mean_and_spread():

@@ -37,6 +37,14 @@ BenchReport = Callable[[str, str, int, int], None]
 SCORES = ("worst_group", "average", "adjusted_average", "id_accuracy", "worst_pattern")
 
 
+class RunsFailed(RunError):
+    """Some runs of a grid failed; `summary` is the table of the others."""
+
+    def __init__(self, failures: Sequence[str], summary: dict[str, Any]):
+        super().__init__(f"{len(failures)} of the runs failed: {'; '.join(failures)}")
+        self.summary = summary
+
+
 @dataclass(frozen=True)
 class Job:
     method: str
@@ -87,7 +95,7 @@ def bench(
     summary["command"] = _command(task, methods, seeds, overrides)
     write_json(out / "table.json", summary)
     if failures:
-        raise RunError(f"{len(failures)} of the runs failed: {'; '.join(failures)}")
+        raise RunsFailed(failures, summary)
     return summary
 
 

@@ -385,19 +385,25 @@ def bench(
 
         given = (own or OwnData()).overrides(set)
         folder = out or Path("runs") / f"bench-{locate(task, data, given).label}"
+        failed: grid.RunsFailed | None = None
         with stop_on_signal() as should_stop:
-            summary = grid.bench(
-                task,
-                words(methods),
-                [whole_number(seed) for seed in words(seeds)],
-                folder,
-                data=data,
-                overrides=given,
-                jobs=jobs or None,
-                report=bars.bench_report,
-                say=bars.say,
-                should_stop=should_stop,
-            )
+            try:
+                summary = grid.bench(
+                    task,
+                    words(methods),
+                    [whole_number(seed) for seed in words(seeds)],
+                    folder,
+                    data=data,
+                    overrides=given,
+                    jobs=jobs or None,
+                    report=bars.bench_report,
+                    say=bars.say,
+                    should_stop=should_stop,
+                )
+            except grid.RunsFailed as error:  # the others are shown first
+                failed, summary = error, error.summary
+                if not summary["rows"]:
+                    raise
         from spare.remake import remake_report
 
         page = remake_report(folder, data=data, trust=True, report=bars.report, say=bars.say)
@@ -407,6 +413,8 @@ def bench(
         print_bench(summary)
         print(f"\nReport, to be opened in a browser: {page}")
         print(f"Run folders and table.json: {folder}")
+    if failed is not None:
+        raise failed
 
 
 Layer = Annotated[str, option("Layer at which saliency is taken; else it is found.")]
