@@ -67,7 +67,7 @@ class TensorInputs:
 
 
 class SomeOf:
-    """Some examples of other inputs, by their numbers there."""
+    """Some examples of other inputs, by their numbers there; -1 for those that are gone."""
 
     def __init__(self, inputs: Inputs, rows: np.ndarray):
         self.inputs = inputs
@@ -78,7 +78,13 @@ class SomeOf:
         return len(self.rows)
 
     def take(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        return self.inputs.take(self.rows[indices], rng)
+        return self.inputs.take(self.places(indices), rng)
+
+    def places(self, indices: np.ndarray) -> np.ndarray:
+        places = self.rows[indices]
+        if (places < 0).any():
+            raise DataError("this picture is not there any more.")
+        return places
 
 
 class Joined:
@@ -102,27 +108,6 @@ class Joined:
         # Taken one part after the other: back to the order that was asked for.
         place = np.argsort(np.argsort(owner, kind="stable"))
         return _pick(torch.cat(taken), torch.as_tensor(place))
-
-
-class StillThere:
-    """Examples of other inputs by their numbers there, -1 for those that are gone."""
-
-    def __init__(self, inputs: Inputs, rows: np.ndarray):
-        self.inputs = inputs
-        self.rows = rows
-        self.in_memory = inputs.in_memory
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def take(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        return self.inputs.take(self.places(indices), rng)
-
-    def places(self, indices: np.ndarray) -> np.ndarray:
-        places = self.rows[indices]
-        if (places < 0).any():
-            raise DataError("this picture is not there any more.")
-        return places
 
 
 class DatasetInputs:
@@ -180,7 +165,7 @@ def apply(
 
 def shape_of(inputs: Inputs) -> tuple[int, ...]:
     """The shape of one example: that of the first that is there."""
-    first = int(np.argmax(inputs.rows >= 0)) if isinstance(inputs, StillThere) else 0
+    first = int(np.argmax(inputs.rows >= 0)) if isinstance(inputs, SomeOf) else 0
     return tuple(inputs.take(np.array([first])).shape[1:])
 
 
@@ -190,8 +175,6 @@ def pictures(inputs: Inputs, indices: np.ndarray) -> Tensor | None:
     What is done to pixels only for a network's sake (`finish`) is left out.
     """
     if isinstance(inputs, SomeOf):
-        return pictures(inputs.inputs, inputs.rows[indices])
-    if isinstance(inputs, StillThere):
         return pictures(inputs.inputs, inputs.places(indices))
     if isinstance(inputs, Joined):
         return _pictures_of_parts(inputs, indices)

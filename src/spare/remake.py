@@ -17,7 +17,7 @@ from torch import nn
 from spare.datasets import locate
 from spare.discovery import read_names
 from spare.errors import InputError, SpareError
-from spare.inputs import Joined, StillThere, shape_of
+from spare.inputs import Joined, SomeOf, shape_of
 from spare.methods import method_named
 from spare.networks import network_with, read_states
 from spare.presets import Plan, plan
@@ -76,7 +76,7 @@ def _found_by_name(folder: Path, record: Mapping[str, Any], planned: Plan, repor
     if (rows < 0).all():
         raise SpareError(f"none of the pictures of {record['task']} are there any more.")
     classes = list(record["discovery"])
-    inputs = StillThere(Joined(*(split.inputs for split in splits.values())), rows)
+    inputs = SomeOf(Joined(*(split.inputs for split in splits.values())), rows)
     return Task(
         name=task.name,
         train=Split(inputs, np.array([classes.index(label) for label in labels])),
