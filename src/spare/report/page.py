@@ -1,6 +1,6 @@
 """The page: what a run folder holds, put in the order in which people ask.
 
-    write_report(folder, shown=Shown(task, networks))     report.html beside the record
+    write_report(folder, Pictured(task, networks))     report.html beside the record
 
 Numbers come from the record and from groups.parquet; the task is only for the pictures, and the
 networks for where they look in them.
