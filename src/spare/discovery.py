@@ -34,6 +34,19 @@ class Look:
     groups: Groups
 
 
+@dataclass(frozen=True)
+class Examples:
+    """groups.parquet in columns: every training example's cluster and class, what it is known by,
+    and what the early model said of it."""
+
+    ids: np.ndarray
+    labels: np.ndarray
+    names: np.ndarray | None
+    predicted: np.ndarray | None
+    confidence: np.ndarray | None
+    points: np.ndarray | None
+
+
 def describe(
     task: Task, groups: Groups, probabilities: np.ndarray, looks: Sequence[Look] = ()
 ) -> dict[str, Any]:
@@ -185,28 +198,56 @@ def write_groups(
         _write(folder / HELD_OUT, pa.concat_tables(others))
 
 
-def read_points(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of every training example: its two coordinates, its class and its cluster."""
+def read_examples(folder: Path, described: Mapping[str, Any] | None) -> Examples | None:
+    """groups.parquet of a folder, None where nothing was inferred.
+
+    described   what its record says of each class; a file that says otherwise is refused
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = folder / "groups.parquet"
-    table = pq.read_table(path) if path.is_file() else None
-    if table is None or "x" not in table.column_names:
-        raise InputError(f"{folder} has no outputs of an early model to draw.")
-    points = np.stack([table["x"].to_numpy(), table["y"].to_numpy()], 1)
-    labels = np.array(table["label"].to_pylist(), dtype=object)
-    return points, labels, table["cluster"].to_numpy()
-
-
-def read_names(folder: Path) -> tuple[list[str], list[str]] | None:
-    """What every training example is known by, and its class; None where they have no names."""
-    import pyarrow.parquet as pq
-
-    path = folder / "groups.parquet"
-    if not path.is_file() or "name" not in pq.read_schema(path).names:
+    if not described or not path.is_file():
         return None
-    table = pq.read_table(path, columns=["name", "label"])
-    return table["name"].to_pylist(), table["label"].to_pylist()
+    try:
+        table = pq.read_table(path)
+        columns = {name: table[name].to_numpy() for name in table.column_names}
+        return _checked(columns, described)
+    except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} is not what was written with the record beside it ({error}): run its command "
+            f"again."
+        ) from error
+
+
+def _checked(columns: Mapping[str, np.ndarray], described: Mapping[str, Any]) -> Examples:
+    sizes = [size for seen in described.values() for size in seen["sizes"]]
+    owners = np.repeat(list(described), [len(seen["sizes"]) for seen in described.values()])
+    missing = {"cluster", "label"} - columns.keys()
+    if missing:
+        raise ValueError(f"it has no column {min(missing)!r}")
+    ids = columns["cluster"]
+    if ids.dtype.kind not in "iu" or not np.isin(ids, np.arange(len(sizes))).all():
+        raise ValueError(f"its clusters are not the numbers from 0 to {len(sizes) - 1}")
+    if not np.array_equal(np.bincount(ids, minlength=len(sizes)), sizes):
+        raise ValueError("its clusters have other sizes")
+    if not np.array_equal(columns["label"], owners[ids]):
+        raise ValueError("its clusters are of other classes")
+    placed = {"x", "y"} <= columns.keys()
+    points = np.stack([columns["x"], columns["y"]], 1) if placed else None
+    if points is not None and not np.isfinite(points).all():
+        raise ValueError("a point is nowhere")
+    predicted = columns.get("predicted")
+    if predicted is not None and not set(predicted) <= described.keys():
+        raise ValueError("a predicted class is none of the record's")
+    return Examples(
+        ids,
+        columns["label"],
+        columns.get("name"),
+        predicted,
+        columns.get("confidence"),
+        points,
+    )
 
 
 def _columns(task: Task, name: str, ids: np.ndarray) -> list[tuple[str, Any]]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spare.datasets import locate
-from spare.discovery import read_points
+from spare.discovery import read_examples
 from spare.errors import InputError, unknown
 from spare.files import write_atomic
 from spare.inputs import pictures
@@ -141,13 +141,16 @@ def outputs(asked: Asked) -> Figure:
     """What the early model says of one class, coloured by true group; by cluster where there are no
     true ones."""
     record = read_record(asked.folder)
-    points, labels, ids = read_points(asked.folder)
+    examples = read_examples(asked.folder, record["discovery"])
+    if examples is None or examples.points is None:
+        raise InputError(f"{asked.folder} has no outputs of an early model to draw.")
+    points = examples.points
     names_ = list(record["discovery"])
     chosen = asked.class_name or names_[0]
     if chosen not in names_:
         raise unknown("class", chosen, names_)
-    own = np.flatnonzero(labels == chosen)
-    codes = ids[own] - ids[own].min()
+    own = np.flatnonzero(examples.labels == chosen)
+    codes = examples.ids[own] - examples.ids[own].min()
     called = [f"cluster {place + 1}" for place in range(int(codes.max()) + 1)]
     task = planned_again(record, asked.data, asked.trust).load_task(record["seed"], asked.report)
     if task.train.attributes:

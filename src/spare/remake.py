@@ -15,7 +15,7 @@ import numpy as np
 from torch import nn
 
 from spare.datasets import locate
-from spare.discovery import read_names
+from spare.discovery import read_examples
 from spare.errors import InputError, SpareError
 from spare.inputs import Joined, SomeOf, shape_of
 from spare.methods import method_named
@@ -62,8 +62,8 @@ def remake_report(
 def _found_by_name(folder: Path, record: Mapping[str, Any], planned: Plan, report: Report) -> Task:
     """The examples of groups.parquet with the pictures that are still there under their names, for
     data of which files are gone; the true groups of such data are not looked for."""
-    known = read_names(folder)
-    if known is None or "skip_bad" not in planned.choices:
+    known = read_examples(folder, record["discovery"])
+    if known is None or known.names is None or "skip_bad" not in planned.choices:
         raise SpareError(f"{record['task']} has changed since.")
     left = replace(planned, choices=planned.choices | {"skip_bad": True})
     task = left.load_task(record["seed"], report)
@@ -71,15 +71,14 @@ def _found_by_name(folder: Path, record: Mapping[str, Any], planned: Plan, repor
     place = {
         name: i for i, name in enumerate(name for split in splits for name in task.names[split])
     }
-    names_, labels = known
-    rows = np.array([place.get(name, -1) for name in names_])
+    rows = np.array([place.get(name, -1) for name in known.names])
     if (rows < 0).all():
         raise SpareError(f"none of the pictures of {record['task']} are there any more.")
     classes = list(record["discovery"])
     inputs = SomeOf(Joined(*(split.inputs for split in splits.values())), rows)
     return Task(
         name=task.name,
-        train=Split(inputs, np.array([classes.index(label) for label in labels])),
+        train=Split(inputs, np.array([classes.index(label) for label in known.labels])),
         val=None,
         test=None,
         class_names=tuple(classes),

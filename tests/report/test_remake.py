@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spare.discover import discover
-from spare.discovery import read_names
+from spare.discovery import read_examples
+from spare.errors import InputError
 from spare.files import read_json, write_json
 from spare.remake import compare, remake_report
-from spare.report import thumbnails
+from spare.report import read_record, thumbnails
 from tests.pictures import picture_folder
 from tests.report.test_page import Checked
 
@@ -133,7 +137,8 @@ def test_pictures_that_are_gone_are_grey_squares_and_the_others_are_the_right_on
     root = picture_folder(tmp_path / "pets", {"cat": 24, "dog": 24})
     small = {"model": "small_cnn", "resize": "16", "crop": "16", "epochs": "2"}
     discover(str(root), 0, tmp_path / "found", overrides=small)
-    names, labels = read_names(tmp_path / "found")
+    examples = read_examples(tmp_path / "found", read_record(tmp_path / "found")["discovery"])
+    names, labels = examples.names, examples.labels
     gone = names[::4]
     for name in gone:
         (root / name).unlink()
@@ -163,3 +168,40 @@ def _redness(shown):
     return sum(
         float(one[0].float().mean() - one[2].float().mean()) for one in shown if one is not None
     )
+
+
+CHANGES = [
+    ("other sizes", "cluster", lambda ids: [0] * len(ids)),
+    ("other classes", "label", lambda labels: ["unknown", *labels[1:]]),
+    ("a predicted class", "predicted", lambda said: ["<script>", *said[1:]]),
+    ("a point is nowhere", "x", lambda x: [float("nan"), *x[1:]]),
+    ("not the numbers from 0", "cluster", lambda ids: [-1, *ids[1:]]),
+    ("not the numbers from 0", "cluster", lambda ids: [10**15, *ids[1:]]),
+    ("not the numbers from 0", "cluster", lambda ids: [0.5, *ids[1:]]),
+    ("not the numbers from 0", "cluster", lambda ids: ["one", *map(str, ids[1:])]),
+    ("isfinite", "x", lambda x: ["left", *map(str, x[1:])]),
+    ("no column 'label'", "label", None),
+    ("Parquet", None, None),
+]
+
+
+@pytest.mark.parametrize(("why", "column", "change"), CHANGES)
+def test_groups_that_are_not_the_records_are_one_sentence(runs, tmp_path, why, column, change):
+    """Someone may have changed or mixed up files, or mean harm: none of it reaches a page."""
+    folder = tmp_path / "run"
+    shutil.copytree(runs / "spare-seed0", folder)
+    path = folder / "groups.parquet"
+    table = pq.read_table(path)
+    if column is None:
+        path.write_bytes(b"no table")
+    elif change is None:
+        pq.write_table(table.drop_columns([column]), path)
+    else:
+        changed = pa.array(change(table[column].to_pylist()))
+        pq.write_table(table.set_column(table.column_names.index(column), column, changed), path)
+    before = (folder / "report.html").read_bytes()
+    with pytest.raises(InputError, match=re.escape(why)) as refused:
+        remake_report(folder)
+    assert str(refused.value).count("\n") == 0
+    assert "run its command again." in str(refused.value)
+    assert (folder / "report.html").read_bytes() == before

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
+from spare.discovery import Examples, read_examples
 from spare.errors import InputError
 from spare.files import read_json, write_text
 from spare.folders import FORMAT
@@ -48,18 +48,6 @@ CLEARLY_MORE = 0.2
 UNSEEN = {"accuracy": None, "confidence": None, "mistaken_for": None, "mistaken_share": 0.0}
 
 
-@dataclass(frozen=True)
-class Examples:
-    """groups.parquet of one folder, in columns."""
-
-    ids: np.ndarray
-    labels: np.ndarray
-    names: Sequence[str] | None
-    predicted: np.ndarray | None
-    confidence: np.ndarray | None
-    points: np.ndarray | None
-
-
 def write_report(
     folder: Path, pictured: Pictured | None = None, record: Mapping[str, Any] | None = None
 ) -> Path:
@@ -67,8 +55,9 @@ def write_report(
 
     record  what the folder will hold as its record, where that is not written yet
     """
-    page = render(record or read_record(folder), _examples(folder), pictured)
-    write_text(folder / REPORT, page)
+    record = record or read_record(folder)
+    examples = read_examples(folder, record["discovery"])
+    write_text(folder / REPORT, render(record, examples, pictured))
     return folder / REPORT
 
 
@@ -124,34 +113,6 @@ def read_record(folder: Path) -> dict[str, Any]:
         f"{folder} holds neither a run nor a discovery: name a folder that 'spare train' or "
         f"'spare discover' wrote."
     )
-
-
-def _examples(folder: Path) -> Examples | None:
-    import pyarrow.parquet as pq
-
-    path = folder / "groups.parquet"
-    if not path.is_file():
-        return None
-    table = pq.read_table(path)
-    columns = {name: table.column(name) for name in table.column_names}
-
-    def numbers(name: str) -> np.ndarray | None:
-        return columns[name].to_numpy() if name in columns else None
-
-    def texts(name: str) -> np.ndarray | None:
-        return np.array(columns[name].to_pylist(), dtype=object) if name in columns else None
-
-    labels = texts("label")
-    ids = numbers("cluster")
-    assert labels is not None
-    assert ids is not None
-    points = None
-    if "x" in columns:
-        points = np.stack([columns["x"].to_numpy(), columns["y"].to_numpy()], 1)
-    return Examples(
-        ids, labels, columns["name"].to_pylist() if "name" in columns else None,
-        texts("predicted"), numbers("confidence"), points,
-    )  # fmt: skip
 
 
 def _classes(
