@@ -96,7 +96,7 @@ def scores_table(rows: list[dict], about: dict) -> list[str]:
     more = ["SPARE minus this (95 % interval)"] if compared else []
     # Time says something only where all runs had the machine to themselves in the same way.
     timed = about.get("timed", False)
-    more += ["cost: examples" + (" / time" if timed else "")] if costly else []
+    more += ["cost: examples" + (" / time" if timed else ""), "peak MB"] if costly else []
     lines = [heads + more + (["paper"] if about.get("compare") else [])]
     for row in rows:
         selected, last = row["selected"], row["last"]
@@ -119,6 +119,7 @@ def scores_table(rows: list[dict], about: dict) -> list[str]:
         if costly:
             cost = row["cost"]
             cells.append(f"{cost['examples']:.2f}" + (f" / {cost['seconds']:.2f}" if timed else ""))
+            cells.append(f"{row['peak_memory_mb']:.0f}")
         if about.get("compare"):
             paper = PAPER.get(row["method"])
             cells.append("{} / {}".format(*paper) if paper else "-")

@@ -95,7 +95,9 @@ def test_a_run_that_fails_is_named_and_the_others_go_on_and_are_shown(tmp_path, 
     assert "erm-seed0 failed: selection rule" in err
     assert "spare: error: 1 of the runs failed: erm-seed0: selection rule" in err.splitlines()[-1]
     assert (tmp_path / "spare-seed0" / "run.json").exists()
-    assert "spare " in out
+    (row,) = json.loads((tmp_path / "table.json").read_text())["rows"]
+    shown = next(line.split() for line in out.splitlines() if line.startswith("spare "))
+    assert f"{row['peak_memory_mb']:.0f}" in shown
     assert (tmp_path / "report.html").is_file()
 
 

@@ -238,6 +238,7 @@ def print_bench(summary: dict[str, Any]) -> None:
             cell(row["last"].get("average")),
             f"{row['cost']['examples']:.2f}" if "cost" in row else "-",
             f"{row['seconds']:.0f}",
+            f"{row['peak_memory_mb']:.0f}",
             row["selection"],
             ",".join(map(str, row["seeds"])),
         ]
@@ -257,6 +258,7 @@ def print_bench(summary: dict[str, Any]) -> None:
             "average",
             "cost",
             "seconds",
+            "peak MB",
             "selection",
             "seeds",
         ],
