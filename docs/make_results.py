@@ -81,9 +81,10 @@ def bench_section(folder: Path) -> list[str]:
     lines += scores_table(rows, about)
     if "gaps" in rows[0]["selected"]:
         lines += ["", *gaps_table(rows)]
-    lines += ["", "Each seed (worst group / average at the selected epoch, which epoch):", ""]
+    summary = "Each seed (worst group / average at the selected epoch, which epoch)"
+    lines += ["", f"<details><summary>{summary}</summary>", ""]
     lines += [seed_line(run) for run in sorted(runs, key=lambda r: (place(r["method"]), r["seed"]))]
-    return [*lines, ""]
+    return [*lines, "", "</details>", ""]
 
 
 def scores_table(rows: list[dict], about: dict) -> list[str]:
