@@ -63,7 +63,9 @@ def test_runs_look_side_by_side_and_a_bench_has_a_page_of_its_own(runs, tmp_path
     text = words(page)
     assert "Bench of 2 methods" in text
     for row in read_json(runs / "table.json")["rows"]:
-        assert f"{100 * row['selected']['worst_group']['mean']:.1f}" in text
+        worst = f"{100 * row['selected']['worst_group']['mean']:.1f}"
+        assert f"{row['method']}{row['sees']}{worst}" in text  # in the table
+        assert f">{worst}</text>" in page.read_text()  # in the chart
         assert f"{row['cost']['seconds']:.2f}{row['peak_memory_mb']:.0f}" in text
     discovery = read_json(runs / "spare-seed0" / "run.json")["discovery"]
     minority = sum(seen["minority"] for seen in discovery.values())

@@ -77,6 +77,7 @@ def bars(
     chart: str,
     intervals: Sequence[Sequence[float]] | None = None,
     classes: Sequence[str] | None = None,
+    percent: bool = False,
 ) -> Markup:
     """Horizontal bars from 0 to 1, with intervals where there are any."""
     row, left = 22, 170
@@ -97,7 +98,8 @@ def bars(
                 f"{left + low * inner:.1f}", f"{y + 7.5:.1f}", f"{left + high * inner:.1f}"
             )
             end = high
-        body += _text(left + end * inner + 4, y + 13, f"{value:.2f}", "start")
+        says = f"{100 * value:.1f}" if percent else f"{value:.2f}"
+        body += _text(left + end * inner + 4, y + 13, says, "start")
     return _framed(body, label, chart, height=height)
 
 

@@ -84,8 +84,9 @@ def _split(
             [score["worst_group"] for score in scores],
             intervals=[score["worst_group_interval"] for score in scores],
             classes=[charts.colour(place) for place in range(len(called))],
-            label=f"Worst group on {split}, a bar a run",
+            label=f"Worst group on {split} in %, a bar a run",
             chart="bars",
+            percent=True,
         ),
         "scores": list(zip(called, scores, strict=True)),
         "groups": [
