@@ -1,9 +1,9 @@
-"""Write the tables of docs/results.md from results/.
+"""Write the tables of docs/results.md, and the short one of the README, from results/.
 
-    python docs/make_results.py          rewrites the page
-    python docs/make_results.py --check  exits with 1 if the page is not what results/ gives
+    python docs/make_results.py          rewrites the pages
+    python docs/make_results.py --check  exits with 1 if a page is not what results/ gives
 
-Everything between marks is made here; the rest of the page is written by hand.
+Everything between marks is made here; the rest of the pages is written by hand.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from spare.bench import find_runs, table
@@ -20,8 +22,10 @@ from spare.verdict import FOUND, NONE, WEAK
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
+README = ROOT / "README.md"
 END = "<!-- end of tables -->"
 TUNING = re.compile(rf"(?P<begin><!-- tuning -->).*?{END}", re.DOTALL)
+SHORT = re.compile(rf"(?P<begin><!-- short table -->).*?{END}", re.DOTALL)
 VERDICT = re.compile(rf"(?P<begin><!-- verdict -->).*?{END}", re.DOTALL)
 #: The tables of all results whose folder's name begins as the mark says.
 MARKED = re.compile(rf"(?P<begin><!-- tables: (?P<name>[\w-]+) -->).*?{END}", re.DOTALL)
@@ -52,6 +56,8 @@ KINDS = {
     "95 to 5": False,
     "waterbirds anywhere": False,
 }
+#: Methods of the README's table: plain training, those that come near, and the true groups.
+NEAREST = ("erm", "jtt", "pgi", "cnc", "spare", "bridge", "gb")
 #: Methods in the order in which they are shown; pairs come after those that have a name.
 ORDER = list(METHODS)
 
@@ -135,6 +141,26 @@ def own_rule(row: dict) -> str:
     scores = row["own_rule"]
     worst, average = cell(scores["worst_group"]), cell(scores["average"])
     return f"{worst} / {average} ({row['own_rule_name']})"
+
+
+def short_table() -> list[str]:
+    """The column's nearest in a few words."""
+    rows = {row["method"]: row for row in read_json(ROOT / "results/cmnist/table.json")["rows"]}
+    lines = [["method", "worst group", "average", "seeds", "examples, of plain training's"]]
+    for name in NEAREST:
+        row = rows[name]
+        selected = row["selected"]
+        seen = " (knows the true groups)" if row["sees"] == "train" else ""
+        lines.append(
+            [
+                f"`{name}`: {METHODS[name].title.split(':')[0]}{seen}",
+                cell(selected["worst_group"]),
+                cell(selected["average"]),
+                str(len(row["seeds"])),
+                f"{row['cost']['examples']:.2f}",
+            ]
+        )
+    return as_table(lines)
 
 
 def tuning_table() -> list[str]:
@@ -221,6 +247,10 @@ def seed_line(run: dict) -> str:
     return line
 
 
+def filled(made_by: Callable[[], list[str]], match: re.Match) -> str:
+    return "\n".join([match["begin"], "", *made_by(), "", END])
+
+
 def page() -> str:
     """The page with every marked part made anew; every folder of results belongs to one part."""
     shown = set()
@@ -233,7 +263,7 @@ def page() -> str:
 
     made = MARKED.sub(tables, PAGE.read_text())
     for marked, made_by in ((TUNING, tuning_table), (VERDICT, verdict_table)):
-        made = marked.sub(lambda m, t=made_by: "\n".join([m["begin"], "", *t(), "", END]), made)
+        made = marked.sub(partial(filled, made_by), made)
     forgotten = set((ROOT / "results").glob("*/about.json")) - shown
     if forgotten:
         sys.exit(f"no part of {PAGE.name} shows {sorted(map(str, forgotten))}")
@@ -243,10 +273,11 @@ def page() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    made = page()
+    made = {PAGE: page(), README: SHORT.sub(partial(filled, short_table), README.read_text())}
     if parser.parse_args().check:
-        sys.exit(made != PAGE.read_text())
-    PAGE.write_text(made)
+        sys.exit(any(text != path.read_text() for path, text in made.items()))
+    for path, text in made.items():
+        path.write_text(text)
 
 
 if __name__ == "__main__":
