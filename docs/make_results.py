@@ -77,9 +77,13 @@ def difference(score: dict) -> str:
     return f"{100 * score['mean']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
+def records(folder: Path) -> list[dict]:
+    return [read_json(path) for path in find_runs(folder)]
+
+
 def bench_section(folder: Path) -> list[str]:
     about = read_json(folder / "about.json")
-    runs = [read_json(path) for path in find_runs(folder)]
+    runs = records(folder)
     rows = sorted(table(runs)["rows"], key=lambda row: place(row["method"]))
     lines = [f"### {about['title']}", "", about["says"], ""]
     command = about.get("command") or read_json(folder / "table.json")["command"]
@@ -145,7 +149,7 @@ def own_rule(row: dict) -> str:
 
 def short_table() -> list[str]:
     """The column's nearest in a few words."""
-    rows = {row["method"]: row for row in read_json(ROOT / "results/cmnist/table.json")["rows"]}
+    rows = {row["method"]: row for row in table(records(ROOT / "results" / "cmnist"))["rows"]}
     lines = [["method", "worst group", "average", "seeds", "examples, of plain training's"]]
     for name in NEAREST:
         row = rows[name]
