@@ -67,7 +67,8 @@ def place(method: str) -> int:
 
 
 def cell(score: dict) -> str:
-    return f"{100 * score['mean']:.1f} ± {100 * score['sd']:.1f}"
+    spread = f" ± {100 * score['sd']:.1f}" if score["interval"] else ""  # one seed has none
+    return f"{100 * score['mean']:.1f}{spread}"
 
 
 def difference(score: dict) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from spare.bench import RunsFailed, bench, find_runs, mean_and_spread, table
 from spare.cli import main
+from spare.console import print_bench
 from spare.errors import InputError, RunError
 from spare.methods import METHODS
 
@@ -40,6 +41,14 @@ def test_one_folder_a_run_and_a_table(done):
     assert all(r["threads"] == 1 for r in runs)
     command = "spare bench digits --methods spare,erm --seeds 0,1 --set epochs=1"
     assert summary["command"] == command
+
+
+def test_one_seed_has_no_spread(done, capsys):
+    out, summary = done
+    print_bench(summary)
+    assert capsys.readouterr().out.count(" ± ") > 8  # both methods, and the line above them
+    print_bench(table([json.loads((out / "erm-seed0" / "run.json").read_text())]))
+    assert capsys.readouterr().out.count(" ± ") == 1  # only the line above
 
 
 def test_given_again_it_only_reads(done, monkeypatch):

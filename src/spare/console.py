@@ -227,7 +227,10 @@ def _print_clusters(discovery: dict[str, Any]) -> None:
 
 def print_bench(summary: dict[str, Any]) -> None:
     def cell(score: dict[str, Any] | None) -> str:
-        return "-" if score is None else f"{percent(score['mean'])} ± {percent(score['sd'])}"
+        if score is None:
+            return "-"
+        spread = f" ± {percent(score['sd'])}" if score["interval"] else ""  # one seed has none
+        return f"{percent(score['mean'])}{spread}"
 
     rows = [
         [
