@@ -13,7 +13,10 @@ from spare.errors import InputError, reason, unknown
 
 
 def imported(what: str, path: str, fits: Callable[[Any], bool]) -> Any:
-    """What `package.module:name` names; the current folder is looked in first."""
+    """What `package.module:name` names.
+
+    The current folder is searched last, so that a file in it never stands in for a package.
+    """
     module, _, name = path.partition(":")
     try:
         with current_folder_importable():
@@ -32,11 +35,11 @@ def imported(what: str, path: str, fits: Callable[[Any], bool]) -> Any:
 
 @contextlib.contextmanager
 def current_folder_importable() -> Iterator[None]:
-    """As `python -m` has it."""
+    """The current folder at the end of the path, where it can shadow nothing."""
     here = os.getcwd()
-    sys.path.insert(0, here)
+    sys.path.append(here)
     try:
         yield
     finally:
         with contextlib.suppress(ValueError):
-            sys.path.remove(here)
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(here)]

@@ -161,8 +161,10 @@ def shown(
 def planned_again(record: Mapping[str, Any], data: Path | None, trust: bool) -> Plan:
     """The plan of a folder's run, for the data as it is now."""
     asked = record["settings"] | record["options"]
-    for what, name in (("method", record["method"]), ("model", asked.get("model", ""))):
-        if ":" in name and not name.startswith("timm:") and not trust:
+    model = asked.get("model", "")
+    named = {"method": record["method"], "model": "" if model.startswith("timm:") else model}
+    for what, name in named.items():
+        if ":" in name and not trust:
             raise InputError(
                 f"its {what} is {name!r}, a function that would be imported: use --trust if it is "
                 f"yours."

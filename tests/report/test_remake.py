@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -105,6 +107,31 @@ def test_a_folder_of_someone_elses_runs_nothing(runs, tmp_path, monkeypatch, wha
     assert not (tmp_path / "ran").exists()
     remake_report(tmp_path / "run", trust=True)
     assert (tmp_path / "ran").exists() == (what == "method")  # the weights are of another model
+
+
+@pytest.mark.parametrize("verb", ["report", "compare", "figure"])
+@pytest.mark.parametrize("named", [{"method": "timm:METHOD"}, {"model": "timm:resnet18"}])
+def test_a_file_in_the_current_folder_never_stands_in_for_a_package(runs, tmp_path, verb, named):
+    """As an attacker would: timm.py lies beside run.json, and a person stands in that folder."""
+    shutil.copytree(runs / "spare-seed0", tmp_path / "run")
+    record = read_json(tmp_path / "run" / "run.json")
+    record["settings"] |= {"model": named.get("model", record["settings"]["model"])}
+    write_json(
+        tmp_path / "run" / "run.json", record | {k: v for k, v in named.items() if k != "model"}
+    )
+    (tmp_path / "run" / "timm.py").write_text(
+        "import pathlib\npathlib.Path('ran').write_text('')\n"
+    )
+    words = {"report": ["report", "."], "compare": ["compare", ".", ".", "--out", "both"],
+             "figure": ["figure", "saliency", ".", ".", "--out", "s.png"]}[verb]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "spare", *words],
+        cwd=tmp_path / "run",
+        capture_output=True,
+        text=True,
+    )
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run" / "ran").exists()
 
 
 def test_weights_that_do_not_fit_are_said_and_the_rest_is_there(runs, tmp_path):
