@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from spare.data.task import Task
 from spare.datasets import locate
 from spare.methods import method_named
-from spare.presets import plan
-from spare.run import load_task
-from spare.task import Task
+from spare.runs.plan import plan
+from spare.runs.run import load_task
 
 
 def cmnist_task(seed: int, arguments: argparse.Namespace) -> Task:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from spare.discover import discover
+from spare.runs.discover import discover
 
 
 def main() -> None:

@@ -22,10 +22,11 @@ import torch
 from torch import nn
 from torchvision.models import resnet18
 
-from spare.batches import shuffled
+from spare.data.inputs import Inputs, TensorInputs
+from spare.data.transforms import random_flip, scale_bytes
 from spare.images.cache import DecodedInputs, entries, fingerprint_files, prepare
 from spare.images.decode import Geometry
-from spare.inputs import Inputs, TensorInputs, random_flip, scale_bytes
+from spare.training.batches import shuffled
 
 BATCH = 64
 TURNS = 5

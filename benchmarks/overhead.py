@@ -12,8 +12,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from spare.bench import bench
 from spare.files import read_json
+from spare.runs.grid import bench
 
 
 def main() -> None:

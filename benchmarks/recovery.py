@@ -22,16 +22,17 @@ import numpy as np
 import torch
 from data import cmnist_task
 
-from spare.batches import shuffled
 from spare.datasets import cmnist
 from spare.errors import SpareWarning
 from spare.files import write_json
 from spare.groups.clusters import infer_groups
 from spare.groups.environments import environments
 from spare.groups.mistakes import mistakes
-from spare.metrics import true_minority
-from spare.stages import Stages
-from spare.train import Outputs, Settings
+from spare.training.batches import shuffled
+from spare.training.metrics import true_minority
+from spare.training.outputs import Outputs
+from spare.training.settings import Settings
+from spare.training.stages import Stages
 
 #: From a plain model's outputs and the labels to who is inferred as minority.
 INFERENCES: dict[str, Callable[[Outputs, np.ndarray], np.ndarray]] = {

@@ -20,9 +20,9 @@ from data import cmnist_task
 from spare.datasets import cmnist
 from spare.errors import SpareWarning
 from spare.methods.spare import SeparationOptions, clarity, clearest, separations
-from spare.metrics import minority_recovery, true_minority
-from spare.stages import Stages
-from spare.train import Settings
+from spare.training.metrics import minority_recovery, true_minority
+from spare.training.settings import Settings
+from spare.training.stages import Stages
 
 
 def main() -> None:

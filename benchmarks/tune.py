@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from spare.bench import bench
 from spare.files import read_json, write_json
+from spare.runs.grid import bench
 
 EPOCHS = 10
 #: What is tried; the sources of the ranges are in docs/results.md.

@@ -23,18 +23,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from spare.data.folds import folds
+from spare.data.task import Task
 from spare.datasets import locate
-from spare.discovery import judged
 from spare.errors import SpareWarning
 from spare.files import read_json, write_json
-from spare.folds import folds
+from spare.findings.describe import judged
+from spare.findings.verdict import FOUND
 from spare.methods import method_named
 from spare.methods.spare import infer
-from spare.presets import plan
-from spare.run import load_task
-from spare.stages import Stages
-from spare.task import Task
-from spare.verdict import FOUND
+from spare.runs.plan import plan
+from spare.runs.run import load_task
+from spare.training.stages import Stages
 
 SIZE = 10_000
 NOISE = 0.1
@@ -132,13 +132,13 @@ def birds(arguments: argparse.Namespace, seed: int) -> tuple[Task, Any]:
 def birds_anywhere(arguments: argparse.Namespace, seed: int) -> tuple[Task, Any]:
     """Of each class as many on land as on water, from training and validation."""
     task, planned = _features(arguments, seed)
-    from spare.inputs import Joined
-    from spare.task import Split
+    from spare.data.inputs import ConcatInputs
+    from spare.data.task import Split
 
     assert task.val is not None
     splits = (task.train, task.val)
     both = Split(
-        Joined(*(split.inputs for split in splits)),
+        ConcatInputs(*(split.inputs for split in splits)),
         np.concatenate([split.labels for split in splits]),
         {"place": np.concatenate([split.attributes["place"] for split in splits])},  # type: ignore[index]
     )

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from spare.bench import find_runs, table
 from spare.files import read_json
+from spare.findings.verdict import FOUND, NONE, WEAK
 from spare.methods import METHODS
-from spare.verdict import FOUND, NONE, WEAK
+from spare.runs.grid import find_runs, table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"

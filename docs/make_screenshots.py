@@ -16,9 +16,9 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from spare.bench import bench
-from spare.discover import discover
-from spare.remake import remake_report
+from spare.report.write import remake_report
+from spare.runs.discover import discover
+from spare.runs.grid import bench
 
 PICTURES = Path(__file__).parent / "pictures"
 WIDTH = 960

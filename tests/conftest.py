@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from spare.inputs import TensorInputs
+from spare.data.inputs import TensorInputs
+from spare.data.task import Split, Task
 from spare.models import Classifier
-from spare.stages import Stages
-from spare.task import Split, Task
+from spare.training.stages import Stages
 
 ROOT = Path(__file__).parents[1]
 
@@ -78,9 +78,9 @@ def drawn_rows(call) -> np.ndarray:
 @pytest.fixture(scope="session")
 def digits_bench(tmp_path_factory):
     """A bench folder of two short runs: plain training, and SPARE."""
-    from spare.bench import find_runs, table
     from spare.files import read_json, write_json
-    from spare.run import run
+    from spare.runs.grid import find_runs, table
+    from spare.runs.run import run
 
     folder = tmp_path_factory.mktemp("bench")
     for method in ("erm", "spare"):

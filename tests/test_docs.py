@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spare.cli import app, main
+from spare.cli.app import app, main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

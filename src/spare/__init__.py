@@ -16,21 +16,21 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from spare.errors import SpareError, SpareWarning
     from spare.groups.clusters import infer_groups
-    from spare.groups.groups import ClassEvidence, Groups
-    from spare.sampler import ImportanceSampler
-    from spare.silhouettes import silhouette
-    from spare.weights import importance_weights
+    from spare.groups.result import ClassEvidence, Groups
+    from spare.groups.sampler import ImportanceSampler
+    from spare.groups.silhouettes import silhouette
+    from spare.groups.weights import importance_weights
 
 #: Public names and the modules they live in.
 _HOMES = {
-    "ClassEvidence": "spare.groups.groups",
-    "Groups": "spare.groups.groups",
-    "ImportanceSampler": "spare.sampler",
+    "ClassEvidence": "spare.groups.result",
+    "Groups": "spare.groups.result",
+    "ImportanceSampler": "spare.groups.sampler",
     "SpareError": "spare.errors",
     "SpareWarning": "spare.errors",
-    "importance_weights": "spare.weights",
+    "importance_weights": "spare.groups.weights",
     "infer_groups": "spare.groups.clusters",
-    "silhouette": "spare.silhouettes",
+    "silhouette": "spare.groups.silhouettes",
 }
 
 __all__ = [

@@ -1,18 +1,28 @@
-"""Files that are either whole or not there: written beside, then renamed. No pickles."""
+"""Files and folders that are whole or not there: made under another name, then renamed. No pickles."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import json
 import os
-from collections.abc import Callable, Mapping
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spare.errors import RunError
+from spare.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+#: How long a second process waits for a folder: one that was just told to stop needs a moment.
+LOCK_SECONDS = 5.0
+LOCK = ".lock"
+#: Files that go when the folder is whole.
+CHECKPOINT = ".checkpoint"
 
 
 def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
@@ -87,3 +97,92 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise RunError(
             f"{path} cannot be read ({error}): delete it and run the same command again."
         ) from error
+
+
+def build_folder(
+    folder: Path,
+    mark: str,
+    doing: str,
+    found: Callable[[], dict[str, Any] | None],
+    work: Callable[[Path], dict[str, Any]],
+) -> dict[str, Any]:
+    """What is `found` in a folder; if nothing, let `work` fill it under another name, then name it.
+
+    folder  its absolute path
+    mark    the file that `work` writes first: without it, `<folder>.partial` is someone else's
+    doing   what another process is at, to whoever wants the folder meanwhile
+    """
+    if folder == Path.cwd():  # it would be replaced under the feet of whoever stands in it
+        raise RunError(f"{folder} is the folder you are in: name one within it with --out.")
+    done = found()
+    if done is not None:
+        return done
+    partial = folder.with_name(f"{folder.name}.partial")
+    with _locked(partial, doing):
+        done = found()
+        if done is not None:  # made by another process, a moment ago
+            _unlock(partial)
+            return done
+        if not (partial / mark).is_file() and os.listdir(partial) != [LOCK]:
+            _unlock(partial)
+            raise InputError(
+                f"{partial} is in the way and was not made here: move it or choose another folder."
+            )
+        done = work(partial)
+        _complete(partial, folder)
+    return done
+
+
+def start_over(partial: Path, mark: str) -> None:
+    """Remove what an interrupted process left, for work that has nothing to go on from."""
+    try:
+        # The mark goes last: an interruption in here leaves a folder that may still be emptied.
+        for path in sorted(partial.iterdir(), key=lambda path: path.name == mark):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != LOCK:
+                path.unlink()
+    except OSError as error:
+        raise cannot_write(partial, error) from error
+
+
+def _complete(partial: Path, folder: Path) -> None:
+    try:
+        for checkpoint in partial.glob(f"*{CHECKPOINT}"):
+            checkpoint.unlink()
+        os.replace(partial, folder)
+        (folder / LOCK).unlink(missing_ok=True)  # not before: another process would leave one
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+
+
+@contextlib.contextmanager
+def _locked(partial: Path, doing: str) -> Iterator[None]:
+    """One process a folder: a second one says so instead of mixing its files in."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            partial.mkdir(parents=True, exist_ok=True)
+            lock = (partial / LOCK).open("w")
+        except OSError as error:
+            raise cannot_write(partial, error) from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise RunError(
+                        f"another process is {doing} {partial}: wait for it or choose another "
+                        f"folder."
+                    ) from None
+            else:
+                yield
+                return
+        time.sleep(0.1)
+
+
+def _unlock(partial: Path) -> None:
+    """Take the lock away from a folder that was only looked at; the folder too if it is empty."""
+    with contextlib.suppress(OSError):
+        (partial / LOCK).unlink()
+        partial.rmdir()

@@ -12,8 +12,8 @@ import pytest
 
 from spare.datasets import waterbirds
 from spare.datasets.archives import fetch_archive
-from spare.datasets.drawn import draw_waterbirds
 from spare.errors import DataError, SpareWarning
+from spare.synthetic.layouts import draw_waterbirds
 
 
 @pytest.fixture

@@ -18,15 +18,15 @@ from spare.datasets import (
     urbancars,
     waterbirds,
 )
-from spare.datasets.drawn import (
+from spare.datasets.image_files import Preparation
+from spare.errors import DataError, InputError, Interrupted, SpareWarning
+from spare.runs.run import run
+from spare.synthetic.layouts import (
     draw_celeba,
     draw_restricted_imagenet,
     draw_urbancars,
     draw_waterbirds,
 )
-from spare.datasets.image_files import Preparation
-from spare.errors import DataError, InputError, Interrupted, SpareWarning
-from spare.run import run
 
 SMALL = Preparation(resize=32, crop=0, keep_aspect=False)
 

@@ -188,7 +188,7 @@ def test_bad_input_is_one_clear_sentence(outputs, labels, options, says):
 
 
 def test_large_classes_are_scored_from_a_sample_and_say_so(monkeypatch):
-    monkeypatch.setattr("spare.silhouettes.EXACT_LIMIT", 500)
+    monkeypatch.setattr("spare.groups.silhouettes.EXACT_LIMIT", 500)
     outputs = blobs([5990, 10])
     groups = spare.infer_groups(outputs, np.zeros(6000, int), k=2)
     seen = groups.evidence[0]

@@ -12,8 +12,8 @@ import torch
 from sklearn.metrics import silhouette_samples, silhouette_score
 
 from spare.errors import InputError, SpareWarning
+from spare.groups.silhouettes import point_silhouettes, silhouettes, stratified
 from spare.groups.strata import infer_strata, standing_alone
-from spare.silhouettes import point_silhouettes, silhouettes, stratified
 
 
 def blobs(*given, seed=0):

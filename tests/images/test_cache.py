@@ -19,6 +19,8 @@ import pytest
 import torch
 from PIL import Image
 
+from spare.data.inputs import TensorInputs
+from spare.data.transforms import random_flip, scale_bytes
 from spare.errors import DataError
 from spare.images.cache import (
     DecodedInputs,
@@ -29,7 +31,6 @@ from spare.images.cache import (
     prepare,
 )
 from spare.images.decode import Geometry, decode, fit
-from spare.inputs import TensorInputs, random_flip, scale_bytes
 
 SQUARE = Geometry(16)
 N = 6

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from spare.data.inputs import SubsetInputs, TensorInputs
+from spare.data.viewing import pictures
 from spare.images.statistics import image_statistics
-from spare.inputs import SomeOf, TensorInputs, pictures
 
 
 def plain(*colours, side=8):
@@ -40,7 +41,7 @@ def test_pictures_are_bytes_as_they_were_before_the_networks_sake():
     raw = torch.tensor(rng.integers(0, 256, (6, 3, 4, 4)), dtype=torch.uint8)
     inputs = TensorInputs(raw, finish=lambda x: x.float() * 7 - 3)
     assert pictures(inputs, np.array([4, 1])).equal(raw[[4, 1]])
-    assert pictures(SomeOf(inputs, np.array([5, 2, 0])), np.array([1])).equal(raw[[2]])
+    assert pictures(SubsetInputs(inputs, np.array([5, 2, 0])), np.array([1])).equal(raw[[2]])
     assert inputs.take(np.array([0])).dtype == torch.float32  # it still finishes for the network
 
 

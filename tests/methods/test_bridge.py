@@ -13,7 +13,7 @@ from spare.methods import METHODS, method_named
 from spare.methods.bridge import METHOD, BridgeOptions
 from spare.models import Classifier
 from spare.objectives.bridge import distance
-from spare.presets import plan
+from spare.runs.plan import plan
 from tests.methods.test_methods import fit
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from spare.data.inputs import TensorInputs
+from spare.data.task import Split
 from spare.errors import InputError, SpareWarning
-from spare.inputs import TensorInputs
 from spare.methods.cnc import METHOD, CncOptions
 from spare.models import Classifier
-from spare.task import Split
-from spare.train import Settings
+from spare.training.settings import Settings
 from tests.methods.test_methods import SETTINGS, fit
 
 QUICK = CncOptions(anchor_share=0.1)

@@ -10,8 +10,9 @@ import pytest
 import torch
 from sklearn.preprocessing import StandardScaler
 
+from spare.data.inputs import TensorInputs
+from spare.data.task import Split, Task
 from spare.errors import InputError, SpareWarning
-from spare.inputs import TensorInputs
 from spare.methods import METHODS, dfr
 from spare.methods.dfr import (
     DfrOptions,
@@ -24,10 +25,9 @@ from spare.methods.dfr import (
 )
 from spare.methods.dfr_val import DfrValOptions
 from spare.models import Classifier
-from spare.selection import worst_accuracy
-from spare.stages import Stages
-from spare.task import Split, Task
-from spare.train import Settings
+from spare.training.selection import worst_accuracy
+from spare.training.settings import Settings
+from spare.training.stages import Stages
 
 SETTINGS = Settings(epochs=4, batch_size=16, lr=0.01)
 BOTH = pytest.mark.parametrize("name", ["dfr", "dfr_val"])

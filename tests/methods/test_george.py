@@ -13,8 +13,8 @@ from spare.errors import InputError, SpareWarning
 from spare.groups.strata import infer_strata
 from spare.methods import METHODS, george
 from spare.objectives.group_dro import GroupDro
-from spare.stages import Stages
-from spare.train import outputs
+from spare.training.outputs import outputs
+from spare.training.stages import Stages
 from tests.methods.test_methods import SETTINGS, fit, stages_for
 
 GEORGE = METHODS["george"]

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load_file
 
-from spare.discover import discover
 from spare.errors import InputError, RunError
 from spare.methods import method_named, with_given_groups
-from spare.run import run
+from spare.runs.discover import discover
+from spare.runs.run import run
 from tests.methods.test_methods import fit
 
 FAST = {"epochs": "4", "lr": "0.05", "batch_size": "32", "cross_fit": "0", "separate_at": "2"}

@@ -10,9 +10,9 @@ from spare.methods import METHODS
 from spare.methods.lff import LffOptions, fit
 from spare.models import Classifier
 from spare.objectives.failure import LearningFromFailure
-from spare.selection import worst_accuracy
-from spare.stages import Stages
-from spare.train import Settings
+from spare.training.selection import worst_accuracy
+from spare.training.settings import Settings
+from spare.training.stages import Stages
 from tests.conftest import toy_task
 
 SETTINGS = Settings(epochs=3, batch_size=32, lr=0.05)

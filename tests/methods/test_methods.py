@@ -13,8 +13,8 @@ from spare.groups.clusters import infer_groups
 from spare.methods import METHODS, method_named
 from spare.methods import spare as recipe
 from spare.methods.spare import clarity, smallest_recall
-from spare.stages import Stages
-from spare.train import Settings
+from spare.training.settings import Settings
+from spare.training.stages import Stages
 from tests.conftest import drawn_rows, toy_task
 
 JttOptions = METHODS["jtt"].options

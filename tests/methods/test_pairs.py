@@ -11,7 +11,7 @@ from spare.datasets import locate
 from spare.errors import InputError
 from spare.methods import INFERENCES, METHODS, TRAINERS, method_named
 from spare.methods.method import NoOptions, joined
-from spare.presets import plan
+from spare.runs.plan import plan
 from tests.conftest import drawn_rows
 from tests.methods.test_methods import fit
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from spare.batches import paired
+from spare.data.inputs import TensorInputs
+from spare.data.task import Split, Task
 from spare.errors import InputError, Interrupted, SpareWarning
-from spare.inputs import TensorInputs
 from spare.methods import METHODS
 from spare.methods import ssa as recipe
 from spare.methods.ssa import SsaOptions, infer
 from spare.models import Classifier
-from spare.stages import Stages
-from spare.task import Split, Task
-from spare.train import Settings
+from spare.training.batches import paired
+from spare.training.settings import Settings
+from spare.training.stages import Stages
 from tests.conftest import toy_task
 
 SETTINGS = Settings(epochs=1, batch_size=16, lr=0.02)

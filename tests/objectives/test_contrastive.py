@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from spare.batches import contrast_pools, contrastive
 from spare.errors import InputError, SpareWarning
 from spare.models import Classifier
 from spare.objectives.contrastive import contrast, correct_n_contrast, roles
+from spare.training.batches import contrast_pools, contrastive
 
 SIZE = 4
 

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from spare.models.small import small_cnn
-from spare.remake import compare, remake_report
 from spare.report import Pictured, write_report
+from spare.report.write import compare, remake_report
 from tests.report.test_page import HOSTILE, folder_of
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)

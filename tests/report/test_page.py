@@ -12,18 +12,19 @@ import pytest
 import torch
 from torch import nn
 
-from spare.discovery import Look, describe, judged, write_groups
+from spare.data.inputs import TensorInputs
+from spare.data.task import Split, Task
+from spare.data.transforms import scale_bytes
 from spare.errors import InputError
 from spare.files import write_json
-from spare.groups.groups import groups_from_parts
-from spare.inputs import TensorInputs, scale_bytes
+from spare.findings.describe import Look, describe, judged, write_groups
+from spare.findings.verdict import class_verdict, overall
+from spare.groups.result import groups_from_parts
+from spare.groups.weights import importance_weights
 from spare.models import Classifier
 from spare.models.small import small_cnn
-from spare.remake import remake_report
 from spare.report import Pictured, write_report
-from spare.task import Split, Task
-from spare.verdict import class_verdict, overall
-from spare.weights import importance_weights
+from spare.report.write import remake_report
 
 HOSTILE = (
     "<script>alert(1)</script>",

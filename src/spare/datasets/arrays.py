@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from spare.data.task import Split, Task
 from spare.datasets.image_files import check_classes
 from spare.datasets.manifest import LABEL_COLUMNS, SPLIT_COLUMNS
 from spare.datasets.splits import Shares, as_numbers, complete
 from spare.datasets.tables import MISSING, encode_column, labels_of, read_table
 from spare.errors import DataError, InputError, SpareWarning, unknown
-from spare.task import Split, Task
 
 TREAT_AS = ("auto", "outputs", "embeddings")
 NAME_COLUMNS = ("id", "name", "img_filename", "filename", "path")
@@ -49,7 +49,7 @@ def load(
     """
     import torch
 
-    from spare.inputs import TensorInputs
+    from spare.data.inputs import TensorInputs
 
     if treat_as not in TREAT_AS:
         raise unknown("treat_as", treat_as, TREAT_AS)

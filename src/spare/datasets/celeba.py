@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from spare.data.task import Task
 from spare.datasets.image_files import (
     Listing,
     Preparation,
@@ -21,7 +22,6 @@ from spare.datasets.image_files import (
 )
 from spare.datasets.tables import column, read_table, text
 from spare.errors import DataError
-from spare.task import Task
 
 TABLES = ("list_attr_celeba", "list_eval_partition")
 SUFFIXES = (".csv", ".csv.gz", ".txt", ".txt.gz")

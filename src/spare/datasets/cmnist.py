@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spare.data.inputs import TensorInputs
+from spare.data.task import Split, Task
+from spare.data.transforms import centre_crop, random_crop, scale_bytes
 from spare.errors import InputError, unknown
-from spare.inputs import TensorInputs, centre_crop, random_crop, scale_bytes
-from spare.task import Split, Task
 
 CLASSES = ("0-1", "2-3", "4-5", "6-7", "8-9")
 PALETTES = {

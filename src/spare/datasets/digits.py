@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from spare.data.inputs import TensorInputs
+from spare.data.task import Split, Task
+from spare.data.transforms import centre_crop, random_crop, scale_bytes
 from spare.datasets.cmnist import correlated_colours, resize
 from spare.errors import InputError
-from spare.inputs import TensorInputs, centre_crop, random_crop, scale_bytes
-from spare.task import Split, Task
 
 CLASSES = ("0-4", "5-9")
 COLOURS = {"orange": (255, 140, 0), "blue": (0, 110, 255)}

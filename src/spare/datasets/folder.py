@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from spare.data.task import Task
 from spare.datasets.image_files import SUFFIXES, Listing, Preparation, Report, image_task
 from spare.datasets.splits import NAMES, NUMBER, Shares, complete
 from spare.errors import DataError, InputError, SpareWarning, unknown
-from spare.task import Task
 
 
 def load(

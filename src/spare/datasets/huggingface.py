@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from spare.data.task import Task
 from spare.datasets.image_files import Listing, Preparation, Report, image_task
 from spare.datasets.splits import NUMBER, Shares, complete
 from spare.datasets.tables import FIRST_ROW, MISSING, encode
 from spare.errors import DataError, InputError, unknown
-from spare.task import Task
 
 
 def load(

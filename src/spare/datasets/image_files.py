@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import DataError, InputError, RunError, SpareWarning, unknown
-from spare.inputs import (
+from spare.data.inputs import TensorInputs
+from spare.data.task import Split, Task
+from spare.data.transforms import (
     RandomTransform,
-    TensorInputs,
     centre_crop,
     compose,
     random_crop,
@@ -29,7 +29,7 @@ from spare.inputs import (
     random_resized_crop,
     scale_bytes,
 )
-from spare.task import Split, Task
+from spare.errors import DataError, InputError, RunError, SpareWarning, unknown
 
 NORMALISE: dict[str, tuple[float | Sequence[float], float | Sequence[float]]] = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),

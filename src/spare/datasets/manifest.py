@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from spare.data.task import Task
 from spare.datasets import PATH_COLUMNS
 from spare.datasets.image_files import Listing, Preparation, Report, image_task
 from spare.datasets.splits import Shares, as_numbers, complete
@@ -27,7 +28,6 @@ from spare.datasets.tables import (
     text,
 )
 from spare.errors import DataError, InputError, SpareWarning
-from spare.task import Task
 
 LABEL_COLUMNS = ("label", "y", "class", "target", "labels")
 SPLIT_COLUMNS = ("split", "partition", "subset")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from spare.data.task import Task
 from spare.datasets.image_files import Listing, Preparation, Report, check_counts, image_task
 from spare.datasets.tables import MISSING, column, encode, read_table, text
 from spare.errors import DataError
-from spare.task import Task
 
 WNIDS = 1000
 #: First and last index, inclusive, among the sorted wnids.

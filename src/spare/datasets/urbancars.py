@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from spare.data.task import Task
 from spare.datasets.image_files import (
     Listing,
     Preparation,
@@ -21,7 +22,6 @@ from spare.datasets.image_files import (
     image_task,
 )
 from spare.errors import DataError
-from spare.task import Task
 
 VALUES = ("urban", "country")
 SHORTCUTS = ("bg", "co_occur_obj")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from spare.data.task import Task
 from spare.datasets.archives import fetch_archive
 from spare.datasets.image_files import (
     Listing,
@@ -22,7 +23,6 @@ from spare.datasets.image_files import (
 )
 from spare.datasets.manifest import read_listing
 from spare.errors import DataError
-from spare.task import Task
 
 CLASSES = ("landbird", "waterbird")
 PLACES = ("land", "water")

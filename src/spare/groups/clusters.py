@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, SpareWarning, check_seed
-from spare.groups.groups import ClassEvidence, Groups, checked_outputs
-from spare.silhouettes import silhouettes
-from spare.weights import Power, class_labels, power_of, shares
+from spare.groups.result import ClassEvidence, Groups, checked_outputs
+from spare.groups.silhouettes import silhouettes
+from spare.groups.weights import Power, class_labels, power_of, shares
 
 #: At this silhouette and above, clusters are taken to be the groups (power 1); below, power 2.
 CLEAR_SILHOUETTE = 0.9

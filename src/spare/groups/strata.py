@@ -21,9 +21,15 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, SpareWarning, check_seed, unknown
-from spare.groups.groups import ClassEvidence, Groups, checked_outputs
-from spare.silhouettes import ANCHORS, EXACT_LIMIT, point_silhouettes, silhouettes, stratified
-from spare.weights import class_labels, shares
+from spare.groups.result import ClassEvidence, Groups, checked_outputs
+from spare.groups.silhouettes import (
+    ANCHORS,
+    EXACT_LIMIT,
+    point_silhouettes,
+    silhouettes,
+    stratified,
+)
+from spare.groups.weights import class_labels, shares
 
 SCALINGS = ("standard", "unit")
 REDUCTIONS = ("auto", "umap", "pca", "none", "boundary")

@@ -25,10 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spare.data.inputs import apply
+from spare.data.transforms import RandomTransform, Transform
 from spare.errors import DataError, RunError
 from spare.files import write_atomic, write_text
 from spare.images.decode import BadImage, Geometry, decode, fit
-from spare.inputs import RandomTransform, Transform, apply
 
 Read = Callable[[int], bytes]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spare.errors import InputError, unknown
-from spare.imported import imported
+from spare.imports import import_object
 from spare.methods import (
     bridge,
     cb,
@@ -62,7 +62,7 @@ TRAINERS: dict[str, Trainer] = {
 def method_named(name: str) -> Method:
     """A method; INFERENCE+TRAINER; or, as `package.module:METHOD`, someone's own."""
     if ":" in name:
-        found = imported("method", name, lambda value: isinstance(value, Method))
+        found = import_object("method", name, lambda value: isinstance(value, Method))
         return replace(found, name=name)
     if "+" not in name:
         if name not in METHODS:

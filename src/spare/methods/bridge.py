@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spare.data.task import Task
 from spare.errors import InputError, SpareWarning
 from spare.methods import spare
 from spare.methods.method import Inferred, Trainer, combined
 from spare.models import Classifier
 from spare.objectives.bridge import pulled_together
-from spare.stages import Stages
-from spare.task import Task
-from spare.train import Trained
+from spare.training.loop import Trained
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

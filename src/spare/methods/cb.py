@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spare.batches import weighted
+from spare.data.task import Task
+from spare.groups.weights import GroupDraw
 from spare.methods.method import Fitted, Method, NoOptions, sees
-from spare.stages import Stages
-from spare.task import Task
-from spare.weights import GroupDraw
+from spare.training.batches import weighted
+from spare.training.stages import Stages
 
 
 def fit(task: Task, stages: Stages, options: NoOptions) -> Fitted:

@@ -25,16 +25,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spare.batches import contrast_pools, contrastive
+from spare.data.task import Task
 from spare.errors import InputError, SpareWarning
-from spare.groups.groups import groups_from_parts
 from spare.groups.mistakes import mistakes
+from spare.groups.result import groups_from_parts
 from spare.methods.method import Fitted, Method, sees
 from spare.methods.reference import ReferenceOptions, train_reference
 from spare.models import Classifier
 from spare.objectives.contrastive import correct_n_contrast
-from spare.stages import Stages
-from spare.task import Task
+from spare.training.batches import contrast_pools, contrastive
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

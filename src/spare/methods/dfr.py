@@ -22,14 +22,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from spare.batches import shuffled
+from spare.data.task import Split, Task
 from spare.errors import InputError, SpareWarning
 from spare.methods.method import Fitted, Method, sees
 from spare.models import Classifier
-from spare.selection import worst_accuracy
-from spare.stages import Stages
-from spare.task import Split, Task
-from spare.train import State, Trained, snapshot
+from spare.training.batches import shuffled
+from spare.training.checkpoint import State, snapshot
+from spare.training.loop import Trained
+from spare.training.selection import worst_accuracy
+from spare.training.stages import Stages
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression

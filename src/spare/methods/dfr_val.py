@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spare.data.folds import halves
+from spare.data.task import Task
 from spare.errors import InputError
-from spare.folds import halves
 from spare.methods.dfr import DfrOptions, checked_groups, examples_of, refitted, train_base
 from spare.methods.method import Fitted, Method, sees
-from spare.stages import Stages
-from spare.task import Task
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

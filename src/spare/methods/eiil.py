@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spare.data.task import Task
 from spare.errors import InputError
 from spare.groups.environments import environments
-from spare.groups.groups import groups_from_parts
+from spare.groups.result import groups_from_parts
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
 from spare.methods.reference import ReferenceOptions, train_reference
-from spare.stages import Stages
-from spare.task import Task
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spare.batches import shuffled
+from spare.data.task import Task
 from spare.methods.method import Fitted, Method, NoOptions, sees
-from spare.stages import Stages
-from spare.task import Task
+from spare.training.batches import shuffled
+from spare.training.stages import Stages
 
 
 def fit(task: Task, stages: Stages, options: NoOptions) -> Fitted:

@@ -11,14 +11,14 @@ import warnings
 
 import numpy as np
 
-from spare.batches import weighted
+from spare.data.task import Task
 from spare.errors import SpareWarning
-from spare.groups.groups import groups_from_parts, parts_by_size
+from spare.groups.result import groups_from_parts, parts_by_size
+from spare.groups.weights import GroupDraw
 from spare.methods.method import Inference, Inferred, NoOptions, Trainer, combined, sees
-from spare.stages import Stages
-from spare.task import Task
-from spare.train import Trained
-from spare.weights import GroupDraw
+from spare.training.batches import weighted
+from spare.training.loop import Trained
+from spare.training.stages import Stages
 
 
 def infer(task: Task, stages: Stages, options: NoOptions) -> Inferred:

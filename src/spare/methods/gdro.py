@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spare.batches import shuffled, weighted
+from spare.data.task import Task
 from spare.errors import InputError
+from spare.groups.weights import GroupDraw
 from spare.methods.gb import INFERENCE as TRUTH
 from spare.methods.method import Inferred, Trainer, combined
 from spare.objectives.group_dro import GroupDro
-from spare.stages import Stages
-from spare.task import Task
-from spare.train import Trained
-from spare.weights import GroupDraw
+from spare.training.batches import shuffled, weighted
+from spare.training.loop import Trained
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spare.batches import shuffled
+from spare.data.task import Split, Task
 from spare.errors import InputError, unknown
 from spare.groups.strata import REDUCTIONS, SCALINGS, infer_strata
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
 from spare.models import Classifier
-from spare.stages import Stages
-from spare.task import Split, Task
-from spare.train import Outputs, Trained
+from spare.training.batches import shuffled
+from spare.training.loop import Trained
+from spare.training.outputs import Outputs
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from spare.discovery import HELD_OUT
+from spare.data.task import Task
 from spare.errors import InputError
-from spare.groups.groups import Groups, groups_from_parts, parts_by_size
+from spare.findings.describe import HELD_OUT
+from spare.groups.result import Groups, groups_from_parts, parts_by_size
+from spare.groups.weights import shares
 from spare.methods.method import Inference, Inferred, sees
-from spare.stages import Stages
-from spare.task import Task
-from spare.weights import shares
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

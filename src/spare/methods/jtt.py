@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spare.batches import repeated
+from spare.data.task import Task
 from spare.errors import InputError
-from spare.groups.groups import groups_from_parts
 from spare.groups.mistakes import mistakes
+from spare.groups.result import groups_from_parts
 from spare.methods.method import Inference, Inferred, Trainer, combined, sees
 from spare.methods.reference import ReferenceOptions, train_reference
-from spare.stages import Stages
-from spare.task import Task
-from spare.train import Trained
+from spare.training.batches import repeated
+from spare.training.loop import Trained
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

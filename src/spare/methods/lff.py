@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spare.batches import shuffled
+from spare.data.task import Task
 from spare.errors import InputError
 from spare.methods.method import Fitted, Method, sees
 from spare.objectives.failure import LearningFromFailure
-from spare.stages import Stages
-from spare.task import Task
+from spare.training.batches import shuffled
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spare.task import Task
+from spare.data.task import Task
+from spare.errors import InputError
+from spare.models import ModelChoice
+from spare.training.settings import Settings
 
 if TYPE_CHECKING:
-    from spare.discovery import Look
-    from spare.groups.groups import Groups
-    from spare.stages import Stages
-    from spare.train import State, Trained
+    from spare.groups.result import Groups
+    from spare.training.checkpoint import State
+    from spare.training.loop import Trained
+    from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)
 class NoOptions:
     """For methods that have nothing to choose."""
+
+
+@dataclass(frozen=True)
+class EarlyOutputs:
+    """What an early model said of every training example; epoch None for outputs that were given."""
+
+    epoch: int | None
+    #: (examples, classes), each row summing to 1.
+    probabilities: np.ndarray
+    #: What they were clustered into.
+    groups: Groups
 
 
 @dataclass(frozen=True)
@@ -34,16 +48,19 @@ class Inferred:
     groups: Groups
     #: Inferred groups of held-out splits, by the split's name.
     held_out: dict[str, np.ndarray] = field(default_factory=dict)
-    #: What else is worth keeping in run.json (such as when the groups were separated).
+    #: What else is worth keeping in the record (such as when the groups were separated).
     notes: dict[str, Any] = field(default_factory=dict)
-    #: What a worst case is taken over, where that is not the groups: one number an example.
+    #: What a worst case is taken over, where that is not the groups: one number per example.
     environments: np.ndarray | None = None
-    #: Number of the initial weights that the second training starts from.
-    initial: int = 0
-    #: The early model's weights, for trainers that go on from them, and for people to see.
+    #: Which initial weights the groups belong to, so that training starts from the same.
+    weight_seed: int = 0
+    #: The early model's weights, for trainers that continue from them, and for people to see.
     early: State | None = None
-    #: What early models said of the training examples, for people to see.
-    looks: tuple[Look, ...] = ()
+    #: The epoch that these weights are of.
+    early_epoch: int = 0
+    #: What early models said of the training examples, for people to see; the groups come from the
+    #: last.
+    early_outputs: tuple[EarlyOutputs, ...] = ()
 
     @property
     def worst_case_over(self) -> np.ndarray:
@@ -54,16 +71,13 @@ class Inferred:
 class Fitted:
     """What a recipe hands back: the trained model and, where it inferred groups, those."""
 
-    trained: Trained
-    groups: Groups | None = None
-    held_out: dict[str, np.ndarray] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)
+    #: None of a discovery, which ends with the groups.
+    trained: Trained | None
+    inferred: Inferred | None = None
     #: How likely each training example was drawn; None where all are equal.
     probabilities: np.ndarray | None = None
-    #: What early models said of the training examples, for people to see.
-    looks: tuple[Look, ...] = ()
-    #: The weights of the early model that the groups come from.
-    early: State | None = None
+    #: What else is worth keeping in the record.
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,18 +91,26 @@ class Inference:
     #: False when it has nothing to say of held-out examples, as selection by inferred groups needs.
     names_held_out: bool = True
 
+    def __post_init__(self) -> None:
+        _refuse_names_of_settings(self.name, self.options)
+
 
 @dataclass(frozen=True)
 class Trainer:
-    """Trains with groups: the second half. Says too how likely each example was drawn."""
+    """Trains with groups: the second half of a recipe."""
 
     name: str
-    train: Callable[[Task, Stages, Inferred, Any], tuple[Trained, np.ndarray]]
+    train: Callable[[Task, Stages, Inferred, Any], Fitted]
     options: type = NoOptions
+
+    def __post_init__(self) -> None:
+        _refuse_names_of_settings(self.name, self.options)
 
 
 @dataclass(frozen=True)
 class Method:
+    """A recipe with a name, and what people and the runner need to know of it."""
+
     name: str
     title: str
     paper: str
@@ -99,13 +121,18 @@ class Method:
     #: True when it names groups by itself, as selection by inferred groups needs.
     infers_groups: bool = False
     #: The selection rule of its paper, where that is not the best worst group on validation.
-    own_rule: str = ""
+    paper_rule: str = ""
     #: Another method whose part of a preset holds for it too, before its own.
-    like: str = ""
+    preset_from: str = ""
     #: Training examples that it passes through a model, relative to plain training, in words.
     cost: str = "1x"
     #: Its halves, where it has them.
     halves: tuple[Inference, Trainer] | None = None
+    #: False of a discovery, which ends with the groups.
+    trains: bool = True
+
+    def __post_init__(self) -> None:
+        _refuse_names_of_settings(self.name, self.options)
 
 
 def sees(what: str) -> Callable[[Any], str]:
@@ -118,17 +145,9 @@ def combined(
     """The method that names groups with one half and trains with the other."""
 
     def fit(task: Task, stages: Stages, options: Any) -> Fitted:
-        found = inference.infer(task, stages, options)
-        trained, probabilities = trainer.train(task, stages, found, options)
-        return Fitted(
-            trained,
-            found.groups,
-            found.held_out,
-            found.notes,
-            probabilities,
-            found.looks,
-            found.early,
-        )
+        inferred = inference.infer(task, stages, options)
+        stages.use_groups(inferred.held_out.get("val"), inferred.weight_seed)
+        return trainer.train(task, stages, inferred, options)
 
     return Method(
         name=name or f"{inference.name}+{trainer.name}",
@@ -157,3 +176,14 @@ def joined(*parts: type) -> type:
     return dataclasses.make_dataclass(
         name, [], bases=parts[::-1], frozen=True, namespace={"__post_init__": check}
     )
+
+
+def _refuse_names_of_settings(name: str, options: type) -> None:
+    """Options and settings share one space of names: a key must mean one thing."""
+    settings = {f.name for kind in (Settings, ModelChoice) for f in dataclasses.fields(kind)}
+    for option in dataclasses.fields(options):
+        if option.name in settings:
+            raise InputError(
+                f"{name} has an option called {option.name!r}, which is the name of a setting: "
+                f"call the option something else."
+            )

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spare.batches import weighted
+from spare.data.task import Task
 from spare.errors import InputError
+from spare.groups.weights import GroupDraw
 from spare.methods.eiil import INFERENCE as EIIL
 from spare.methods.method import Inferred, Trainer, combined
 from spare.objectives.invariance import GroupInvariance
-from spare.stages import Stages
-from spare.task import Task
-from spare.train import Trained
-from spare.weights import GroupDraw
+from spare.training.batches import weighted
+from spare.training.loop import Trained
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

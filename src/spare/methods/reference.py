@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spare.batches import shuffled
+from spare.data.task import Task
 from spare.errors import InputError
-from spare.stages import Stages
-from spare.task import Task
-from spare.train import Settings, Trained
+from spare.training.batches import shuffled
+from spare.training.loop import Trained
+from spare.training.settings import Settings
+from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)

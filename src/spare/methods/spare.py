@@ -20,18 +20,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spare.batches import shuffled, weighted
-from spare.discovery import Look
+from spare.data.folds import halves
+from spare.data.task import Split, Task
 from spare.errors import InputError, SpareWarning, unknown
-from spare.folds import halves
+from spare.findings.describe import Look
 from spare.groups.clusters import CLEAR_SILHOUETTE, concerns, infer_groups
-from spare.groups.groups import Groups
+from spare.groups.result import Groups
+from spare.groups.weights import CLASS_MASSES, GroupDraw
 from spare.methods.method import Inference, Inferred, Trainer, combined
 from spare.methods.reference import early_settings
-from spare.stages import Stages
-from spare.task import Split, Task
-from spare.train import Objective, Outputs, Settings, Trained, cross_entropy
-from spare.weights import CLASS_MASSES, GroupDraw
+from spare.training.batches import shuffled, weighted
+from spare.training.loop import Objective, Trained, cross_entropy
+from spare.training.outputs import Outputs
+from spare.training.settings import Settings
+from spare.training.stages import Stages
 
 #: In fewer steps than this a network learns nothing, not even a shortcut.
 LEAST_STEPS = 25

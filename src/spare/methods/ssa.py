@@ -27,19 +27,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from spare.batches import paired
+from spare.data.folds import folds, halves
+from spare.data.inputs import ConcatInputs
+from spare.data.task import Split, Task
 from spare.errors import InputError, SpareWarning
-from spare.folds import folds, halves
-from spare.groups.groups import groups_from_parts
-from spare.inputs import Joined
+from spare.groups.result import groups_from_parts
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
 from spare.methods.reference import early_settings
 from spare.objectives.pseudo_labels import pseudo_label_loss
-from spare.selection import worst_accuracy
-from spare.stages import Stages
-from spare.task import Split, Task
-from spare.train import Trained
+from spare.training.batches import paired
+from spare.training.loop import Trained
+from spare.training.selection import worst_accuracy
+from spare.training.stages import Stages
 
 FOLDS = 3
 
@@ -136,7 +136,7 @@ def _train_predictor(
 ) -> tuple[Trained, dict[str, float]]:
     """The predictor for a fold, with the weights of the check that is best on the worst group."""
     joined = Split(
-        Joined(labelled.split.inputs, unlabelled.inputs),
+        ConcatInputs(labelled.split.inputs, unlabelled.inputs),
         np.concatenate([labelled.split.labels, unlabelled.labels]),
     )
     steps = math.ceil(options.attribute_steps / options.attribute_checks)

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from spare.errors import DataError, InputError, reason, unknown
-from spare.imported import current_folder_importable, imported
+from spare.imports import current_folder_importable, import_object
 from spare.models.classifier import Classifier, Shape, build
 from spare.models.heads import as_classifier, head_path
 from spare.models.small import OF_FEATURES, OF_IMAGES
@@ -59,7 +59,7 @@ def builder(choice: ModelChoice, classes: int, shape: Shape) -> Callable[[], Cla
         if choice.head not in ("", "head"):
             raise unknown(f"linear layer of {name}", choice.head, ["head"])
     elif of_user:
-        make = partial(_call, name, imported("model", name, callable), classes)
+        make = partial(_call, name, import_object("model", name, callable), classes)
     elif name in torchvision_names():
         make = partial(_of_torchvision, name, imagenet)
         _need_images(name, shape)

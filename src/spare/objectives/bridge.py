@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from spare.models import Classifier
-from spare.train import Objective
+from spare.training.loop import Objective
 
 
 def pulled_together(parts: Any, *, weight: float, temperature: float) -> Objective:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from spare.errors import InputError
 from spare.models import Classifier
-from spare.train import Objective
+from spare.training.loop import Objective
 
 
 @dataclass(frozen=True)

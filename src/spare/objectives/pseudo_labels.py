@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spare.train import Objective
+from spare.training.loop import Objective
 
 
 def pseudo_label_loss(

@@ -8,10 +8,10 @@ from typing import Any
 
 from spare.errors import InputError
 from spare.files import write_text
-from spare.metrics import wilson_interval
 from spare.report import charts
-from spare.report.looking import Pictured, looking_at_groups
 from spare.report.page import page_environment, read_record, title
+from spare.report.saliency_panels import Pictured, looking_at_groups
+from spare.training.metrics import wilson_interval
 
 REPORT = "comparison.html"
 

@@ -18,16 +18,16 @@ import numpy as np
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from spare.discovery import Examples, read_examples
+from spare.data.task import Task
 from spare.errors import InputError
 from spare.files import read_json, write_text
-from spare.folders import FORMAT
+from spare.findings.describe import Examples, read_examples
+from spare.findings.verdict import BOUNDS
+from spare.records.folder import FORMAT
 from spare.report import charts
-from spare.report.looking import MOST_KINDS, Pictured, looking, looking_at_groups
-from spare.report.looking import SHOWN as LOOKED_AT
+from spare.report.saliency_panels import MOST_KINDS, Pictured, looking, looking_at_groups
+from spare.report.saliency_panels import SHOWN as LOOKED_AT
 from spare.report.thumbnails import SIDE, sprite
-from spare.task import Task
-from spare.verdict import BOUNDS
 
 REPORT = "report.html"
 RECORDS = ("discovery.json", "run.json")

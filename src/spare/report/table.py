@@ -11,8 +11,8 @@ import numpy as np
 from spare.errors import InputError
 from spare.files import read_json, write_text
 from spare.report import charts
-from spare.report.looking import Pictured, looking_at_groups
 from spare.report.page import REPORT, page_environment, read_record, title
+from spare.report.saliency_panels import Pictured, looking_at_groups
 
 TABLE = "table.json"
 

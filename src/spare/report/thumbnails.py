@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spare.data.inputs import Inputs
+from spare.data.viewing import pictures
 from spare.errors import SpareError
-from spare.inputs import Inputs, pictures
 
 SIDE = 48
 QUALITY = 70

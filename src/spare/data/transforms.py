@@ -1,0 +1,156 @@
+"""What is done to a batch of images: crops, flips, scaling; random ones draw from a generator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from spare.errors import InputError
+
+Transform = Callable[[Tensor], Tensor]
+RandomTransform = Callable[[Tensor, np.random.Generator], Tensor]
+
+
+def random_crop(size: int) -> RandomTransform:
+    """A crop at a place of its own for every image of the batch."""
+
+    def crop(batch: Tensor, rng: np.random.Generator) -> Tensor:
+        n, _, height, width = batch.shape
+        top = torch.from_numpy(rng.integers(0, height - size + 1, n))
+        left = torch.from_numpy(rng.integers(0, width - size + 1, n))
+        windows = batch.unfold(2, size, 1).unfold(3, size, 1)  # a view: nothing is copied yet
+        return windows[torch.arange(n), :, top, left]
+
+    return crop
+
+
+def centre_crop(size: int) -> Transform:
+    def crop(batch: Tensor) -> Tensor:
+        top = (batch.shape[2] - size) // 2
+        left = (batch.shape[3] - size) // 2
+        return batch[:, :, top : top + size, left : left + size]
+
+    return crop
+
+
+def compose(*transforms: RandomTransform) -> RandomTransform:
+    """One after the other, all drawing from the same generator."""
+
+    def composed(batch: Tensor, rng: np.random.Generator) -> Tensor:
+        for transform in transforms:
+            batch = transform(batch, rng)
+        return batch
+
+    return composed
+
+
+def random_flip() -> RandomTransform:
+    """Left and right swapped, for every image with probability 1/2."""
+
+    def flip(batch: Tensor, rng: np.random.Generator) -> Tensor:
+        flipped = batch.clone()
+        for i in np.flatnonzero(rng.random(len(batch)) < 0.5):
+            flipped[i] = batch[i].flip(2)
+        return flipped
+
+    return flip
+
+
+def random_resized_crop(
+    size: int,
+    scale: tuple[float, float] = (0.08, 1.0),
+    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+) -> RandomTransform:
+    """For every image a window of its own, resized to `size` x `size` (bilinear, antialiased).
+
+    scale  the window's share of the image's area, evenly drawn.
+    ratio  its width by its height, evenly drawn in the logarithm.
+    """
+
+    def crop(batch: Tensor, rng: np.random.Generator) -> Tensor:
+        boxes = _windows(len(batch), batch.shape[2], batch.shape[3], scale, ratio, rng)
+        # Images resized one by one with their channels last are the fastest way: half the time of
+        # channels first, a tenth of that of sampling the whole batch on a grid.
+        crops = [
+            image[:, :, top : top + height, left : left + width]
+            for image, (top, left, height, width) in zip(batch.split(1), boxes, strict=True)
+        ]
+        return torch.cat([_resize(crop, size) for crop in crops])
+
+    return crop
+
+
+def _resize(image: Tensor, size: int) -> Tensor:
+    image = image.contiguous(memory_format=torch.channels_last)
+    return nn.functional.interpolate(image, (size, size), mode="bilinear", antialias=True)
+
+
+#: How many windows are drawn for an image; if none of them fits into it, all of it is used.
+_TRIES = 10
+
+
+def _windows(
+    n: int,
+    height: int,
+    width: int,
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    rng: np.random.Generator,
+) -> list[list[int]]:
+    """(top, left, height, width) of a random window for each of `n` images of one size."""
+    area = rng.uniform(*scale, (n, _TRIES)) * height * width
+    shape = np.exp(rng.uniform(np.log(ratio[0]), np.log(ratio[1]), (n, _TRIES)))
+    widths = np.rint(np.sqrt(area * shape)).astype(int)
+    heights = np.rint(np.sqrt(area / shape)).astype(int)
+    fits = (widths >= 1) & (widths <= width) & (heights >= 1) & (heights <= height)
+    first = (np.arange(n), fits.argmax(1))
+    found = fits.any(1)
+    heights = np.where(found, heights[first], height)
+    widths = np.where(found, widths[first], width)
+    top = rng.integers(0, height - heights + 1)
+    left = rng.integers(0, width - widths + 1)
+    return np.stack([top, left, heights, widths], 1).tolist()
+
+
+def scale_bytes(
+    mean: float | Sequence[float] = 0.5, std: float | Sequence[float] = 0.5
+) -> Transform:
+    """uint8 0..255 to float, then (x - mean) / std; channels last, which CPUs convolve faster.
+
+    `mean` and `std` are numbers, or one number for each channel.
+    """
+    if isinstance(mean, Sequence) or isinstance(std, Sequence):
+        return _scale_channels(mean, std)
+
+    def scale(batch: Tensor) -> Tensor:
+        floats = batch.to(torch.float32, memory_format=torch.channels_last)
+        return floats.mul_(1 / (255 * std)).sub_(mean / std)
+
+    return scale
+
+
+def _scale_channels(mean: float | Sequence[float], std: float | Sequence[float]) -> Transform:
+    means, stds = torch.broadcast_tensors(
+        torch.as_tensor(mean, dtype=torch.float64), torch.as_tensor(std, dtype=torch.float64)
+    )
+    factor = (1 / (255 * stds)).float()
+    shift = (-means / stds).float()
+
+    def scale(batch: Tensor) -> Tensor:
+        n, channels, height, width = batch.shape
+        if channels != len(factor):
+            raise InputError(
+                f"the images have {channels} channels, but their mean and standard deviation "
+                f"{len(factor)}: give one number for each channel."
+            )
+        pixels = batch.permute(0, 2, 3, 1)
+        floats = pixels.to(torch.float32, memory_format=torch.contiguous_format)
+        # Whole lines of pixels at a time: three numbers at a time would be slow.
+        lines = floats.view(n, height, width * channels)
+        torch.addcmul(shift.repeat(width), lines, factor.repeat(width), out=lines)
+        return floats.permute(0, 3, 1, 2)
+
+    return scale

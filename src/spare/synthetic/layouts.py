@@ -1,0 +1,405 @@
+"""Small drawn data sets in the official layouts: nothing to download, made anew from a seed.
+
+`draw_urbancars` is a problem to work on: two shortcuts at once, both easier than the class. The
+others hold a handful of simple pictures each, to try a layout or to test what reads it.
+
+Every picture has a generator of its own, keyed by (seed, split, group, number): its bytes depend on
+neither the other pictures nor the order of drawing. This file says which pictures go where;
+pictures.py draws them, and folders.py lets a folder appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from spare.datasets.restricted_imagenet import RANGES, WNIDS
+from spare.errors import InputError, check_seed, unknown
+from spare.files import build_folder, cannot_write, read_json, start_over, write_json
+from spare.synthetic.pictures import animal_scene, bird_scene, portrait, street_scene
+
+#: Called with how many pictures are drawn, and of how many.
+Report = Callable[[int, int], None]
+
+SPLITS = ("train", "val", "test")
+ABOUT = "drawn.json"
+#: Raised whenever the pictures change, so that an older folder is not taken for a new one.
+VERSION = 1
+JPEG_QUALITY = 92
+
+
+# --- UrbanCars: shape decides, background and co-occurring object are shortcuts ---
+
+KINDS = ("urban", "country")
+
+
+def draw_urbancars(
+    folder: Path,
+    *,
+    size: int = 64,
+    per_class: int = 4000,
+    held_out: int = 125,
+    background: float = 0.95,
+    co_object: float = 0.95,
+    seed: int = 0,
+    report: Report = lambda done, total: None,
+) -> Path:
+    """Cars in UrbanCars' layout: sedans (urban) and pick-ups (country), told apart by their shape.
+
+    per_class   training examples of a class; its groups get the product of the two shares
+    held_out    images in each of the eight groups, in validation and again in test
+    background, co_object   in training, the share whose background (object) agrees with the class
+    """
+    _check(size=(size, 16), per_class=(per_class, 1), held_out=(held_out, 1))
+    for name, share in (("background", background), ("co_object", co_object)):
+        if not 0 <= share <= 1:
+            raise InputError(f"{name} is a share from 0 to 1, not {share}.")
+    check_seed(seed)
+    counts = training_counts(per_class, background, co_object)
+    options = {
+        "size": size,
+        "per_class": per_class,
+        "held_out": held_out,
+        "background": float(background),
+        "co_object": float(co_object),
+        "seed": seed,
+    }
+
+    def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
+        for split_number, split in enumerate(SPLITS):
+            shares = (background, co_object) if split == "train" else (0.5, 0.5)
+            top = root / "bg-{}_co_occur_obj-{}".format(*map(float, shares)) / split
+            for group in range(8):
+                kinds = group >> 2, group >> 1 & 1, group & 1
+                name = "obj-{}_bg-{}_co_occur_obj-{}".format(*(KINDS[kind] for kind in kinds))
+                (top / name).mkdir(parents=True)
+                n = counts[group] if split == "train" else held_out
+                for number in range(n):
+                    rng = np.random.default_rng([seed, split_number, group, number])
+                    yield top / name / numbered(number, n), street_scene(size, *kinds, rng)
+
+    total = 2 * per_class + 16 * held_out
+    return _draw_folder(folder, "urbancars", options, pictures, total, report)
+
+
+def numbered(number: int, of: int) -> str:
+    """Names as in the official set, wide enough to sort in the order of drawing."""
+    return f"{number:0{max(3, len(str(of - 1)))}d}.jpg"
+
+
+def training_counts(per_class: int, background: float, co_object: float) -> list[int]:
+    """How many training images each group gets, in the order of group ids (class, bg, object)."""
+    shares = [
+        of_scene * of_thing
+        for of_scene in (background, 1 - background)
+        for of_thing in (co_object, 1 - co_object)
+    ]
+    urban = _rounded(per_class, shares)
+    return urban + urban[::-1]  # what agrees with urban cars disagrees with country cars
+
+
+def _rounded(total: int, shares: Sequence[float]) -> list[int]:
+    """Whole numbers that sum to `total`, nearest to the shares, at least one where there is any."""
+    ideal = [round(share * total, 6) for share in shares]
+    if sum(share > 0 for share in ideal) > total:
+        raise InputError(f"per_class={total} is too few for one image in every group: give more.")
+    counts = [max(int(share), int(share > 0)) for share in ideal]
+    while sum(counts) != total:
+        step = 1 if sum(counts) < total else -1
+        lacking = [step * (want - have) for want, have in zip(ideal, counts, strict=True)]
+        allowed = [i for i, have in enumerate(counts) if ideal[i] > 0 and have + step > 0]
+        counts[max(allowed, key=lambda i: lacking[i])] += step
+    return counts
+
+
+# --- The other layouts: a handful of simple pictures ---
+
+LAND_BIRDS = ("004.Groove_billed_Ani", "009.Brewer_Blackbird", "017.Cardinal", "073.Blue_Jay")
+WATER_BIRDS = (
+    "001.Black_footed_Albatross",
+    "002.Laysan_Albatross",
+    "045.Northern_Fulmar",
+    "059.California_Gull",
+)
+LAND_PLACES = ("bamboo_forest", "forest/broadleaf")
+WATER_PLACES = ("ocean", "lake/natural")
+
+
+def draw_waterbirds(
+    folder: Path,
+    *,
+    size: int = 64,
+    majority: int = 12,
+    per_group: int = 4,
+    seed: int = 0,
+    report: Report = lambda done, total: None,
+) -> Path:
+    """Birds before land or water in Waterbirds' layout; `size` high and a quarter wider.
+
+    majority    training images of each group whose background agrees with the bird
+    per_group   training images of each other group; images of every group of val and of test
+    """
+    _check(size=(size, 16), majority=(majority, 1), per_group=(per_group, 1))
+    check_seed(seed)
+    options = {"size": size, "majority": majority, "per_group": per_group, "seed": seed}
+    plan = _group_plan(majority, per_group, majorities=(0, 3))
+
+    def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
+        rows: list[tuple[str, int, int, int, str]] = []
+        for split, group, number in plan:
+            bird, place = divmod(group, 2)
+            rng = np.random.default_rng([seed, split, group, number])
+            species = (LAND_BIRDS, WATER_BIRDS)[bird][number % 4]
+            name = f"{species[4:]}_{len(rows) + 1:04d}_{number + 1}.jpg"
+            scene = (LAND_PLACES, WATER_PLACES)[place][number % 2]
+            rows.append((f"{species}/{name}", bird, split, place, f"/{scene[0]}/{scene}/{name}"))
+            yield root / species / name, bird_scene(size, bird, place, rng)
+        rows.sort()
+        _write_csv(
+            root / "metadata.csv",
+            ("img_id", "img_filename", "y", "split", "place", "place_filename"),
+            [(number, *row) for number, row in enumerate(rows, 1)],
+        )
+
+    return _draw_folder(folder, "waterbirds", options, pictures, len(plan), report)
+
+
+#: CelebA's 40 attributes in the order of the official file.
+ATTRIBUTES = [
+    "5_o_Clock_Shadow",
+    "Arched_Eyebrows",
+    "Attractive",
+    "Bags_Under_Eyes",
+    "Bald",
+    "Bangs",
+    "Big_Lips",
+    "Big_Nose",
+    "Black_Hair",
+    "Blond_Hair",
+    "Blurry",
+    "Brown_Hair",
+    "Bushy_Eyebrows",
+    "Chubby",
+    "Double_Chin",
+    "Eyeglasses",
+    "Goatee",
+    "Gray_Hair",
+    "Heavy_Makeup",
+    "High_Cheekbones",
+    "Male",
+    "Mouth_Slightly_Open",
+    "Mustache",
+    "Narrow_Eyes",
+    "No_Beard",
+    "Oval_Face",
+    "Pale_Skin",
+    "Pointy_Nose",
+    "Receding_Hairline",
+    "Rosy_Cheeks",
+    "Sideburns",
+    "Smiling",
+    "Straight_Hair",
+    "Wavy_Hair",
+    "Wearing_Earrings",
+    "Wearing_Hat",
+    "Wearing_Lipstick",
+    "Wearing_Necklace",
+    "Wearing_Necktie",
+    "Young",
+]
+CELEBA_SIZE = (178, 218)
+
+
+def draw_celeba(
+    folder: Path,
+    *,
+    majority: int = 12,
+    per_group: int = 4,
+    seed: int = 0,
+    report: Report = lambda done, total: None,
+) -> Path:
+    """Faces in CelebA's layout: blond or dark hair (the class), long or short (Male).
+
+    majority    training images of each group but blond men
+    per_group   training images of blond men; images of every group of val and of test
+    Of the other attributes only dark hair is drawn; the rest are coin tosses.
+    """
+    _check(majority=(majority, 1), per_group=(per_group, 1))
+    check_seed(seed)
+    options = {"majority": majority, "per_group": per_group, "seed": seed}
+    plan = _group_plan(majority, per_group, majorities=(0, 1, 2))
+
+    def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
+        attributes: list[tuple[str, *tuple[int, ...]]] = []
+        partitions: list[tuple[str, int]] = []
+        for split, group, number in plan:
+            blond, male = divmod(group, 2)
+            rng = np.random.default_rng([seed, split, group, number])
+            name = f"{len(partitions) + 1:06d}.jpg"
+            has = dict(zip(ATTRIBUTES, rng.random(len(ATTRIBUTES)) < 0.3, strict=True))
+            has |= {"Blond_Hair": blond == 1, "Male": male == 1, "Black_Hair": blond == 0}
+            has |= {"Bald": False, "Brown_Hair": False, "Gray_Hair": False}
+            attributes.append((name, *(1 if has[key] else -1 for key in ATTRIBUTES)))
+            partitions.append((name, split))
+            picture = portrait(*CELEBA_SIZE, blond == 1, male == 1, rng)
+            yield root / "img_align_celeba" / name, picture
+        _write_csv(root / "list_attr_celeba.csv", ("image_id", *ATTRIBUTES), attributes)
+        _write_csv(root / "list_eval_partition.csv", ("image_id", "partition"), partitions)
+
+    return _draw_folder(folder, "celeba", options, pictures, len(plan), report)
+
+
+def draw_restricted_imagenet(
+    folder: Path,
+    *,
+    size: int = 64,
+    train: int = 2,
+    val: int = 2,
+    seed: int = 0,
+    report: Report = lambda done, total: None,
+) -> Path:
+    """Animals in ImageNet's layout: a folder for each of 1000 names, images where a class has them.
+
+    The names are made up; only their number and their order are ImageNet's.
+    train, val  images in each of the 203 folders that belong to a class
+    """
+    _check(size=(size, 16), train=(train, 1), val=(val, 1))
+    check_seed(seed)
+    options = {"size": size, "train": train, "val": val, "seed": seed}
+    wnids = [f"n{1_440_764 + 11_000 * place:08d}" for place in range(WNIDS)]
+    used = [(kind, place) for kind, (low, high) in RANGES.items() for place in range(low, high + 1)]
+
+    def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
+        validated = 0
+        for split, split_name in enumerate(("train", "val")):
+            for wnid in wnids:
+                (root / split_name / wnid).mkdir(parents=True)
+            for kind, place in used:
+                for number in range((train, val)[split]):
+                    validated += split
+                    name = (
+                        f"ILSVRC2012_val_{validated:08d}" if split else f"{wnids[place]}_{number}"
+                    )
+                    rng = np.random.default_rng([seed, split, place, number])
+                    path = root / split_name / wnids[place] / f"{name}.JPEG"
+                    yield path, animal_scene(size, kind, rng)
+
+    total = len(used) * (train + val)
+    return _draw_folder(folder, "restricted_imagenet", options, pictures, total, report)
+
+
+# --- What the layouts share ---
+
+
+def _check(**given: tuple[int, int]) -> None:
+    for name, (value, least) in given.items():
+        if value < least:
+            raise InputError(f"{name} is a whole number of at least {least}, not {value}.")
+
+
+def _group_plan(
+    majority: int, per_group: int, majorities: Sequence[int]
+) -> list[tuple[int, int, int]]:
+    """(split, group, number) of every image of a data set with four groups."""
+    return [
+        (split, group, number)
+        for split in range(len(SPLITS))
+        for group in range(4)
+        for number in range(majority if split == 0 and group in majorities else per_group)
+    ]
+
+
+def _draw_folder(
+    folder: Path,
+    name: str,
+    options: dict[str, Any],
+    pictures: Callable[[Path], Iterator[tuple[Path, Image.Image]]],
+    total: int,
+    report: Report,
+) -> Path:
+    about = {"drawn": name, "version": VERSION, "options": options}
+    folder = Path(os.path.abspath(folder))
+
+    def save(partial: Path) -> dict[str, Any]:
+        start_over(partial, ABOUT)
+        write_json(partial / ABOUT, about)
+        try:
+            for done, (path, image) in enumerate(pictures(partial)):
+                if done % 50 == 0:
+                    report(done, total)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                image.save(path, "JPEG", quality=JPEG_QUALITY)
+        except OSError as error:
+            raise cannot_write(folder, error) from error
+        report(total, total)
+        return about
+
+    build_folder(folder, ABOUT, "drawing", lambda: _already_drawn(folder, about), save)
+    return folder
+
+
+def _already_drawn(folder: Path, about: dict[str, Any]) -> dict[str, Any] | None:
+    """What the folder says of itself if it is what would be drawn; an error if it is another's."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: name a folder.")
+    if not folder.exists() or not any(folder.iterdir()):
+        return None
+    if not (folder / ABOUT).is_file():
+        raise InputError(
+            f"{folder} holds files that were not drawn here: choose another folder or empty it."
+        )
+    found: dict[str, Any] = read_json(folder / ABOUT)
+    if found == about:
+        return found
+    there, asked = ({**a, **a.get("options", {}), "options": None} for a in (found, about))
+    key = next(key for key in [*asked, *there] if there.get(key) != asked.get(key))
+    raise InputError(
+        f"{folder} was drawn with other options ({key} is {there.get(key)!r} there, "
+        f"{asked.get(key)!r} was asked for): choose another folder or delete it."
+    )
+
+
+def _write_csv(path: Path, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(heads)
+        writer.writerows(rows)
+
+
+DRAWN: dict[str, Callable[..., Path]] = {
+    "urbancars": draw_urbancars,
+    "waterbirds": draw_waterbirds,
+    "celeba": draw_celeba,
+    "restricted_imagenet": draw_restricted_imagenet,
+}
+
+
+def draw(
+    how: Callable[..., Path],
+    folder: Path,
+    options: Mapping[str, str],
+    report: Report = lambda done, total: None,
+) -> Path:
+    """Draw with options that are still words, as a command line has them."""
+    known = {
+        name: type(parameter.default)
+        for name, parameter in inspect.signature(how).parameters.items()
+        if isinstance(parameter.default, int | float)
+    }
+    values: dict[str, int | float] = {}
+    for name, word in options.items():
+        if name not in known:
+            raise unknown("option", name, known)
+        try:
+            values[name] = known[name](word)
+        except ValueError:
+            kind = "a whole number" if known[name] is int else "a number"
+            raise InputError(f"{name} is {kind}, not {word!r}.") from None
+    return how(folder, **values, report=report)

@@ -1,0 +1,171 @@
+"""One epoch as index arrays: `Batches` is a function from a generator to a list of them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spare.errors import InputError, SpareWarning
+from spare.groups.weights import GroupDraw
+
+Batches = Callable[[np.random.Generator], list[np.ndarray]]
+
+
+def shuffled(n: int, batch_size: int) -> Batches:
+    """Every example once, in random order."""
+    return lambda rng: _cut(rng.permutation(n), batch_size)
+
+
+def repeated(copies: np.ndarray, batch_size: int) -> Batches:
+    """Every example as often as `copies` says, in random order; a longer epoch."""
+    everyone = np.repeat(np.arange(len(copies)), copies)
+    return lambda rng: _cut(rng.permutation(everyone), batch_size)
+
+
+def weighted(draw: GroupDraw, n: int, batch_size: int) -> Batches:
+    """`n` draws with replacement: the same draw that `ImportanceSampler` makes."""
+    return lambda rng: _cut(draw.draw(n, rng), batch_size)
+
+
+@dataclass(frozen=True)
+class ContrastPools:
+    """Who can take which role around an anchor of a class: rows of the training split, by class."""
+
+    #: The class that an early model took each example for.
+    slices: np.ndarray
+    #: Classes that anchors come from: those with someone in each role.
+    classes: list[int]
+    #: Of the class, and in its own slice: anchors, and the easy negatives of other classes.
+    correct: dict[int, np.ndarray]
+    #: Of the class, in the slice of another that has correct examples to contrast them with.
+    positives: dict[int, np.ndarray]
+    #: In the slice of the class, but of another.
+    negatives: dict[int, np.ndarray]
+
+    @property
+    def fewest_anchors(self) -> int:
+        return min(len(self.correct[c]) for c in self.classes)
+
+    def cut(self, size: int) -> int:
+        """`size`, or what the smallest pool of anchors, positives or hard negatives has."""
+        pools = (self.correct, self.positives, self.negatives)
+        return min(size, *(len(pool[c]) for pool in pools for c in self.classes))
+
+    def probabilities(self, size: int) -> np.ndarray:
+        """How likely each example is drawn, over all roles: what sub-batches hold on average."""
+        expected = np.zeros(len(self.slices))
+        for c in self.classes:
+            for pool in (self.correct[c], self.positives[c], self.negatives[c]):
+                expected[pool] += self.cut(size) / len(pool)
+            others, counts = np.unique(self.slices[self.positives[c]], return_counts=True)
+            for other, share in zip(others, counts / counts.sum(), strict=True):
+                expected[self.correct[other]] += size * share / len(self.correct[other])
+        return expected / expected.sum()
+
+
+def contrast_pools(labels: Any, slices: Any) -> ContrastPools:
+    """The pools of every class, given what an early model took each example for.
+
+    >>> pools = contrast_pools(labels=[0, 0, 1, 1], slices=[0, 1, 1, 0])
+    >>> [pool[0].tolist() for pool in (pools.correct, pools.positives, pools.negatives)]
+    [[0], [1], [3]]
+    """
+    labels, slices = np.asarray(labels), np.asarray(slices)
+    right = labels == slices
+    answered = np.isin(slices, slices[right])
+    every = np.unique(labels).tolist()
+    correct = {c: np.flatnonzero((labels == c) & right) for c in every}
+    positives = {c: np.flatnonzero((labels == c) & ~right & answered) for c in every}
+    negatives = {c: np.flatnonzero((slices == c) & ~right) for c in every}
+    classes = [c for c in every if all(len(pool[c]) for pool in (correct, positives, negatives))]
+    if right.all():
+        raise InputError(
+            "the reference model makes no mistake on the training split, so there is nothing to "
+            "contrast: train it for fewer epochs (reference_epochs) or with more weight decay "
+            "(early_weight_decay)."
+        )
+    if not classes:
+        raise InputError(
+            "there is nothing to contrast, because no class has all three of examples that the "
+            "reference model gets right, examples that it gets wrong and examples of other classes "
+            "that it takes for this one: train it for another number of epochs (reference_epochs)."
+        )
+    if len(classes) < len(every) / 2:
+        warnings.warn(
+            f"only {len(classes)} of {len(every)} classes have examples that the reference model "
+            f"gets right, examples that it gets wrong and examples of other classes that it takes "
+            f"for theirs: anchors come from these classes alone; another number of epochs "
+            f"(reference_epochs) may leave more.",
+            SpareWarning,
+            stacklevel=2,
+        )
+    return ContrastPools(slices, classes, correct, positives, negatives)
+
+
+def contrastive(pools: ContrastPools, size: int, share: float = 1.0) -> Batches:
+    """One sub-batch an anchor, for Correct-n-Contrast (objectives/contrastive.py).
+
+    In this order: the anchor and others of its pool, positives, hard negatives, as many of each as
+    the smallest pool has and at most `size`; then `size` easy negatives, which are the correct
+    examples of the slice that the first positive is in, drawn with replacement if they are fewer.
+    Anchors of the classes take turns, as many times an epoch as the class with the fewest allows,
+    or as a `share` of these.
+    """
+    each = pools.cut(size)
+    turns = max(1, round(share * pools.fewest_anchors))
+
+    def around(anchor: int, c: int, rng: np.random.Generator) -> np.ndarray:
+        others = pools.correct[c][pools.correct[c] != anchor]
+        positives = rng.choice(pools.positives[c], each, replace=False)
+        easy = pools.correct[pools.slices[positives[0]]]
+        return np.concatenate(
+            [
+                [anchor],
+                rng.choice(others, each - 1, replace=False),
+                positives,
+                rng.choice(pools.negatives[c], each, replace=False),
+                rng.choice(easy, size, replace=len(easy) < size),
+            ]
+        )
+
+    def epoch(rng: np.random.Generator) -> list[np.ndarray]:
+        anchors = [rng.choice(pools.correct[c], turns, replace=False) for c in pools.classes]
+        return [
+            around(int(anchor), c, rng)
+            for turn in zip(*anchors, strict=True)
+            for anchor, c in zip(turn, pools.classes, strict=True)
+        ]
+
+    return epoch
+
+
+def paired(first: int, others: int, batch_size: int, steps: int) -> Batches:
+    """`steps` batches: `batch_size` of the `first` rows, then as many of the `others` after those.
+
+    Either is gone through in random order, again and again; one that is smaller than a batch is in
+    every batch as a whole.
+    """
+
+    def plan(rng: np.random.Generator) -> list[np.ndarray]:
+        rows = (
+            _passes(first, batch_size, steps, rng),
+            first + _passes(others, batch_size, steps, rng),
+        )
+        return list(np.concatenate(rows, 1))
+
+    return plan
+
+
+def _passes(n: int, batch_size: int, steps: int, rng: np.random.Generator) -> np.ndarray:
+    size = min(batch_size, n)
+    passes = [rng.permutation(n) for _ in range(math.ceil(steps * size / n))]
+    return np.concatenate(passes)[: steps * size].reshape(steps, size)
+
+
+def _cut(indices: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    return [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]

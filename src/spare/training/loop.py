@@ -1,0 +1,244 @@
+"""THE training loop.
+
+Everything random is drawn from generators keyed by (seed, phase, epoch, step), so a training that
+continues from a checkpoint ends bit for bit as an undisturbed one does.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from spare.data.task import Split
+from spare.errors import Interrupted, RunError
+from spare.models import torch_seed
+from spare.progress import SILENT, Progress
+from spare.training.batches import Batches
+from spare.training.checkpoint import State, TrainingState, snapshot
+from spare.training.device import device_of, in_precision
+from spare.training.loading import training_batches
+from spare.training.settings import Settings, learning_rate
+
+Key = tuple[int, ...]
+#: Given the model after an epoch and the epoch's number: how good it is by each selection rule, and
+#: what else to remember of it.
+Validate = Callable[[nn.Module, int], tuple[dict[str, float], dict[str, float]]]
+#: (model, inputs, labels, rows in the training split) -> loss. One that remembers something (Group
+#: DRO's weights, a second network) is an nn.Module: its parameters are trained along, and its state
+#: is in the checkpoint. Its `passes` says how many networks an example goes through, where not one.
+Objective = Callable[[nn.Module, Tensor, Tensor, np.ndarray], Tensor]
+
+#: A checkpoint is written after every epoch, and within a long one after this many seconds.
+CHECKPOINT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The weights of the epoch that a selection rule likes best."""
+
+    epoch: int
+    state: State
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model that was trained: its last weights, those that each rule kept, and how it went."""
+
+    model: nn.Module
+    last: State
+    kept: dict[str, Kept]
+    history: list[dict[str, Any]]
+    seconds: float
+    examples_seen: int
+    #: The stage that it came from (stages.py).
+    name: str = ""
+
+
+def cross_entropy(model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
+    return nn.functional.cross_entropy(model(x), y)
+
+
+def train(
+    model: nn.Module,
+    split: Split,
+    settings: Settings,
+    *,
+    batches: Batches,
+    key: Key,
+    objective: Objective = cross_entropy,
+    validate: Validate | None = None,
+    checkpoint: Path | None = None,
+    continue_from: Path | None = None,
+    phase: str = "train",
+    progress: Progress = SILENT,
+) -> Trained:
+    """Train `model` in place for `settings.epochs` epochs.
+
+    Parameters
+    ----------
+    key
+        Seeds everything random here.
+    validate
+        Called after each epoch; the weights that each of its rules likes best are kept.
+    checkpoint
+        A file to continue from if it is there, and to keep up to date.
+    continue_from
+        A finished checkpoint of fewer epochs, for when `checkpoint` is not there yet.
+    phase
+        What progress is reported as.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(key))
+        memory = objective if isinstance(objective, nn.Module) else None
+        state = TrainingState(
+            model=model,
+            optimizer=_optimizer(model, memory, settings),
+            average=_average(model, settings),
+            objective=memory,
+        )
+        source = next(
+            (f for f in (checkpoint, continue_from) if f is not None and f.exists()), None
+        )
+        if source is not None:
+            state.load(source)
+        clock = _Clock(state, checkpoint)
+        while state.position.epoch < settings.epochs:
+            _train_epoch(state, split, settings, batches, key, objective, phase, progress, clock)
+            _end_epoch(state, validate)
+            clock.save()
+        position = state.position
+        return Trained(
+            model=state.evaluated,
+            last=snapshot(state.evaluated),
+            kept={rule: Kept(position.best[rule][1], best) for rule, best in state.best.items()},
+            history=position.history,
+            seconds=position.seconds,
+            examples_seen=position.examples_seen,
+        )
+
+
+def _train_epoch(
+    state: TrainingState,
+    split: Split,
+    settings: Settings,
+    batches: Batches,
+    key: Key,
+    objective: Objective,
+    phase: str,
+    progress: Progress,
+    clock: _Clock,
+) -> None:
+    """The rest of the epoch that the state is in."""
+    model, optimizer, position = state.model, state.optimizer, state.position
+    device = device_of(model)
+    labels = torch.as_tensor(split.labels, dtype=torch.long)
+    epoch_key = [*key, position.epoch]
+    plan = batches(np.random.default_rng(epoch_key))
+    model.train()
+    for index, x in training_batches(split, plan, epoch_key, position.step, settings.workers):
+        rate = learning_rate(settings, position.epoch + position.step / len(plan))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        with in_precision(settings.precision, device):
+            loss = objective(model, x.to(device), labels[index].to(device), index)
+        value = loss.item()
+        if not math.isfinite(value):
+            raise RunError(
+                f"the loss became {value} at epoch {position.epoch + 1}, step "
+                f"{position.step + 1} (learning rate {rate:g}): lower lr; the last good checkpoint "
+                f"is kept."
+            )
+        (loss / settings.accumulate).backward()  # type: ignore[no-untyped-call]
+        position.step += 1
+        whole_step = position.step % settings.accumulate == 0 or position.step == len(plan)
+        if whole_step:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            if state.average is not None:
+                state.average.update_parameters(model)
+        position.loss_sum += value * len(index)
+        position.loss_count += len(index)
+        position.examples_seen += len(index) * getattr(objective, "passes", 1)
+        done = position.epoch * len(plan) + position.step
+        progress.report(phase, done, settings.epochs * len(plan))
+        if not whole_step:  # half a step is in no checkpoint
+            continue
+        if progress.should_stop():
+            clock.save()
+            raise Interrupted(
+                "stopped; the checkpoint is written, and the same command continues from it."
+            )
+        if position.step < len(plan) and clock.since_saved() > CHECKPOINT_SECONDS:
+            clock.save()
+
+
+def _end_epoch(state: TrainingState, validate: Validate | None) -> None:
+    """Score the epoch, and keep its weights if a rule likes it best."""
+    position = state.position
+    position.epoch += 1
+    record: dict[str, Any] = {
+        "epoch": position.epoch,
+        "loss": position.loss_sum / max(position.loss_count, 1),
+    }
+    if validate is not None:
+        scores, more = validate(state.evaluated, position.epoch)
+        record |= more
+        now = snapshot(state.evaluated)
+        for rule, score in scores.items():
+            if rule not in position.best or score > position.best[rule][0]:
+                position.best[rule] = (score, position.epoch)
+                state.best[rule] = now
+    position.history.append(record)
+    position.step, position.loss_sum, position.loss_count = 0, 0.0, 0
+
+
+class _Clock:
+    """Adds the time of this process to that of interrupted ones, and writes checkpoints."""
+
+    def __init__(self, state: TrainingState, checkpoint: Path | None):
+        self._state = state
+        self._checkpoint = checkpoint
+        self._before = state.position.seconds
+        self._started = self._saved = time.perf_counter()
+
+    def since_saved(self) -> float:
+        return time.perf_counter() - self._saved
+
+    def save(self) -> None:
+        self._state.position.seconds = self._before + time.perf_counter() - self._started
+        if self._checkpoint is not None:
+            self._state.save(self._checkpoint)
+        self._saved = time.perf_counter()
+
+
+def _optimizer(
+    model: nn.Module, memory: nn.Module | None, settings: Settings
+) -> torch.optim.Optimizer:
+    parameters = [*model.parameters(), *([] if memory is None else memory.parameters())]
+    if settings.optimizer == "adamw":
+        return torch.optim.AdamW(
+            parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+        )
+    return torch.optim.SGD(
+        parameters,
+        lr=settings.lr,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+        nesterov=settings.nesterov,
+        fused=True,
+    )
+
+
+def _average(model: nn.Module, settings: Settings) -> AveragedModel | None:
+    if not settings.ema:
+        return None
+    return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(settings.ema))

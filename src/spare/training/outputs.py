@@ -1,0 +1,72 @@
+"""What a model says about every example of a split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from spare.data.task import Split
+from spare.errors import unknown
+from spare.models import Classifier
+from spare.training.device import device_of, in_precision, to_host
+from spare.training.loading import evaluation_batches
+from spare.training.settings import Settings
+
+#: What can be clustered, by the name that people use for it.
+OUTPUTS = {"softmax": "probabilities", "logits": "logits", "features": "features"}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a model says about each example of a split, in order; on the host."""
+
+    logits: Tensor
+    features: Tensor
+
+    @property
+    def probabilities(self) -> Tensor:
+        return self.logits.softmax(1)
+
+    def named(self, name: str) -> Tensor:
+        """Softmax outputs, logits or features, by the name that people use for them."""
+        if name not in OUTPUTS:
+            raise unknown("output", name, OUTPUTS)
+        chosen: Tensor = getattr(self, OUTPUTS[name])
+        return chosen
+
+
+def outputs(
+    model: nn.Module,
+    split: Split,
+    settings: Settings,
+    *,
+    on_step: Callable[[int, int], None] | None = None,
+) -> Outputs:
+    """Logits and penultimate features of every example: eval mode, un-augmented, in order."""
+    count, batches = evaluation_batches(split, settings.eval_batch_size, settings.workers)
+    device = device_of(model)
+    logits, features = [], []
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode(), in_precision(settings.precision, device):
+        for step, x in enumerate(batches, start=1):
+            x = x.to(device)
+            hidden = model.features(x) if isinstance(model, Classifier) else x
+            head = model.head if isinstance(model, Classifier) else model
+            features.append(to_host(hidden.clone()))
+            logits.append(to_host(head(hidden)))
+            if on_step is not None:
+                on_step(step, count)
+    model.train(was_training)
+    return Outputs(torch.cat(logits), torch.cat(features))
+
+
+def as_clustered(given: Tensor, output: str) -> Tensor:
+    """Outputs that someone brings, as the named output: rows that sum to 1 are probabilities."""
+    if output not in OUTPUTS:
+        raise unknown("output", output, OUTPUTS)
+    are_shares = bool((given >= 0).all()) and torch.allclose(given.sum(1), torch.ones(len(given)))
+    return given if are_shares or output != "softmax" else given.softmax(1)

@@ -1,0 +1,81 @@
+"""How a model is trained: every setting with its default."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from spare.errors import InputError, unknown
+from spare.training.device import DEVICES, PRECISIONS
+
+OPTIMIZERS = ("sgd", "adamw")
+SCHEDULES = ("constant", "cosine", "linear", "step")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is trained. Presets and `--set` change these."""
+
+    epochs: int = 20
+    batch_size: int = 32
+    #: Batches whose gradients are averaged into one step.
+    accumulate: int = 1
+    #: sgd (with momentum) or adamw (which ignores momentum and nesterov).
+    optimizer: str = "sgd"
+    lr: float = 1e-3
+    weight_decay: float = 1e-3
+    momentum: float = 0.9
+    nesterov: bool = False
+    #: constant, cosine or linear (to 0 at the end), or step (times lr_drop at each of lr_steps).
+    schedule: str = "constant"
+    lr_drop: float = 0.1
+    lr_steps: tuple[int, ...] = ()
+    warmup_epochs: float = 0.0
+    #: Decay of a moving average of the weights, which is then what is evaluated; 0 for none.
+    ema: float = 0.0
+    #: Name of the rule that selects the epoch; see `spare list rules`.
+    selection: str = "val_worst_group"
+    eval_batch_size: int = 1000
+    #: Loader processes, for data that is not in memory.
+    workers: int = 2
+    #: Where models are trained.
+    device: str = "cpu"
+    #: float32, or bfloat16 for the forward pass.
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("schedule", SCHEDULES),
+            ("optimizer", OPTIMIZERS),
+            ("device", DEVICES),
+            ("precision", PRECISIONS),
+        ):
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+        for name, lowest in (
+            ("epochs", 1),
+            ("batch_size", 1),
+            ("accumulate", 1),
+            ("eval_batch_size", 1),
+        ):
+            if getattr(self, name) < lowest:
+                raise InputError(f"{name} is at least {lowest}, not {getattr(self, name)}.")
+        if not (self.lr > 0 and math.isfinite(self.lr)):
+            raise InputError(f"lr is a positive number, not {self.lr}.")
+        if not 0 <= self.ema < 1:
+            raise InputError(f"ema is from 0 to below 1, not {self.ema}.")
+
+
+def learning_rate(settings: Settings, epoch: float) -> float:
+    """The rate after so many epochs (a fraction within an epoch)."""
+    if epoch < settings.warmup_epochs:
+        return settings.lr * (epoch + 1e-3) / settings.warmup_epochs
+    done = min(epoch / settings.epochs, 1.0)
+    if settings.schedule == "cosine":
+        return settings.lr * 0.5 * (1 + math.cos(math.pi * done))
+    if settings.schedule == "linear":
+        return settings.lr * (1 - done)
+    if settings.schedule == "step":
+        drops = sum(epoch >= at for at in settings.lr_steps)
+        return float(settings.lr * settings.lr_drop**drops)
+    return settings.lr

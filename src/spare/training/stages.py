@@ -1,0 +1,230 @@
+"""The named stages of one run: what a method's recipe trains with.
+
+A recipe says `stages.train("early/0", ...)`, `stages.outputs(...)`; this adds what every recipe
+needs and none should repeat: fresh weights, a checkpoint per stage (so a killed run continues where
+it was), selection, progress, and the clock. It holds no task, and what validation groups said of an
+epoch goes to the runner alone: a recipe cannot reach through it to group labels that it was not
+given.
+
+A stage's name is its phase, and after a slash whatever tells the stages of a phase apart. Stages of
+one phase are one training: they share a clock, and their batches are drawn by the same seed. The
+phase `early` is plain training beforehand; the runner selects no epoch of it. Any other phase is
+one whose model may be the run's, whatever a recipe calls it.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from spare.data.task import Split, Task
+from spare.errors import InputError
+from spare.files import CHECKPOINT
+from spare.models import Classifier, build
+from spare.progress import SILENT, Progress
+from spare.training.batches import Batches
+from spare.training.checkpoint import State
+from spare.training.loop import Objective, Trained, Validate, cross_entropy, train
+from spare.training.outputs import Outputs, outputs
+from spare.training.selection import Epoch, rule_named
+from spare.training.settings import Settings
+
+EARLY = "early"
+#: How good an epoch is by each rule, and what else to remember of it.
+Judge = Callable[[Epoch], tuple[dict[str, float], dict[str, float]]]
+
+
+class Stages:
+    """What a recipe trains with.
+
+    Parameters
+    ----------
+    judge
+        Scores an epoch on validation; the recipe never sees what it says.
+    keep
+        Given every trained stage whose model may be the run's, with the epochs that were selected.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        settings: Settings,
+        judge: Judge,
+        folder: Path | None = None,
+        keep: Callable[[Trained], None] = lambda trained: None,
+        progress: Progress = SILENT,
+    ):
+        self.seed = seed
+        self.settings = settings
+        self._judge = judge
+        self._folder = folder
+        self._keep = keep
+        self._progress = progress
+        #: By stage: seconds, examples seen.
+        self._spent: dict[str, tuple[float, int]] = {}
+        self._clocks = {"outputs": 0.0, "inference": 0.0}
+        self._weight_seed = 0
+        self._val_groups: np.ndarray | None = None
+
+    def use_groups(self, val_groups: np.ndarray | None, weight_seed: int = 0) -> None:
+        """Tell the stages to come what an inference found.
+
+        Parameters
+        ----------
+        val_groups
+            Inferred groups of the validation examples, by which an epoch can be selected.
+        weight_seed
+            Which initial weights the groups belong to: training starts from the same.
+        """
+        self._val_groups = val_groups
+        self._weight_seed = weight_seed
+
+    def train(
+        self,
+        name: str,
+        task: Task,
+        batches: Batches,
+        *,
+        settings: Settings | None = None,
+        objective: Objective = cross_entropy,
+        start: State | None = None,
+        continues: str = "",
+        select: str = "",
+        weight_seed: int | None = None,
+    ) -> Trained:
+        """Train a fresh model (or one with the weights `start`) on the task's training split.
+
+        What comes back has the last weights and the losses only: the epoch that the run's rule
+        selects is the runner's business.
+
+        Parameters
+        ----------
+        name
+            Phase, or phase/stage.
+        continues
+            Name of an earlier, shorter stage of the same phase to continue from.
+        select
+            A rule that needs no group label, whose weights the recipe may have.
+        weight_seed
+            Which initial weights: the same number is the same weights, whatever the phase.
+        """
+        phase = _phase(name)
+        weight_seed = self._weight_seed if weight_seed is None else weight_seed
+        model = self.fresh(task, weight_seed)
+        if start is not None:
+            model.load_state_dict(start)
+        judged = phase != EARLY and not select
+        trained = train(
+            model,
+            task.train,
+            settings or self.settings,
+            batches=batches,
+            key=(self.seed, zlib.crc32(phase.encode()), weight_seed),
+            objective=objective,
+            validate=self._validation(task, select) if judged or select else None,
+            checkpoint=self._checkpoint(name),
+            continue_from=self._checkpoint(continues) if continues else None,
+            phase=phase,
+            progress=self._progress,
+        )
+        if continues:  # its time and examples are in this stage's, which continued it
+            self._spent.pop(continues, None)
+        self._spent[name] = (trained.seconds, trained.examples_seen)
+        trained = replace(trained, name=name)
+        if select:
+            return trained
+        if judged:
+            self._keep(trained)
+        losses = [{key: record[key] for key in ("epoch", "loss")} for record in trained.history]
+        return replace(trained, kept={}, history=losses)
+
+    def fresh(self, task: Task, weight_seed: int | None = None) -> nn.Module:
+        """A model with the initial weights of this number."""
+        if task.build_model is None:
+            raise InputError(f"task {task.name!r} has no model: give it a build_model.")
+        seed = self._weight_seed if weight_seed is None else weight_seed
+        return build(task.build_model, (self.seed, seed)).to(self.settings.device)
+
+    def adopt(self, trained: Trained, state: State) -> Trained:
+        """Weights that a recipe made from those of a stage by other means than training."""
+        adopted = replace(trained, last=state, kept={})
+        self._keep(adopted)
+        return adopted
+
+    def outputs(self, trained: Trained, split: Split) -> Outputs:
+        """The outputs of a trained stage's last epoch."""
+        trained.model.load_state_dict(trained.last)
+        with self.timed("outputs"):
+            return outputs(
+                trained.model, split, self.settings, on_step=self._progress.steps_of("outputs")
+            )
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Count the time within it for a phase."""
+        started = time.perf_counter()
+        self._progress.report(phase, 0, 1)
+        try:
+            yield
+        finally:
+            self._progress.report(phase, 1, 1)
+            self._clocks[phase] = self._clocks.get(phase, 0.0) + time.perf_counter() - started
+
+    def _validation(self, task: Task, select: str) -> Validate | None:
+        val, groups = task.val, self._val_groups
+        if val is None:
+            return None
+
+        def validate(model: nn.Module, number: int) -> tuple[dict[str, float], dict[str, float]]:
+            logits = outputs(model, val, self.settings).logits.numpy()
+            epoch = Epoch(number, logits, np.asarray(val.labels), inferred_groups=groups)
+            if select:
+                return {select: rule_named(select).score(epoch)}, {}
+            return self._judge(epoch)
+
+        return validate
+
+    def _checkpoint(self, name: str) -> Path | None:
+        if self._folder is None:
+            return None
+        return self._folder / f"{name.replace('/', '-')}{CHECKPOINT}"
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Time by phase, that of interrupted processes included."""
+        spent = {EARLY: 0.0, **self._clocks, "train": 0.0}
+        for name, (seconds, _) in self._spent.items():
+            spent[_phase(name)] = spent.get(_phase(name), 0.0) + seconds
+        return spent
+
+    @property
+    def examples_seen(self) -> int:
+        return sum(examples for _, examples in self._spent.values())
+
+
+def _phase(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def with_outputs(task: Task, count: int) -> Task:
+    """The task with a model that predicts so many values, where those are not its classes."""
+    if task.build_model is None:
+        raise InputError(f"task {task.name!r} has no model: give it a build_model.")
+    return replace(task, build_model=partial(_with_head, task.build_model, count))
+
+
+def _with_head(build_model: Callable[[], nn.Module], count: int) -> nn.Module:
+    model = build_model()
+    if not isinstance(model, Classifier):
+        raise InputError("a model whose outputs are to be changed must be a spare Classifier.")
+    model.head = nn.Linear(model.head.in_features, count)
+    return model

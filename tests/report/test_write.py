@@ -1,0 +1,237 @@
+"""Pages made again from what runs left behind, with the data that they were made from."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spare.errors import InputError
+from spare.files import read_json, write_json
+from spare.findings.describe import read_examples
+from spare.report import read_record, thumbnails
+from spare.report.write import compare, remake_report
+from spare.runs.discover import discover
+from tests.pictures import picture_folder
+from tests.report.test_page import Checked
+
+
+@pytest.fixture
+def runs(digits_bench):
+    return digits_bench
+
+
+def words(path):
+    return " ".join("".join(Checked(path.read_text()).text).split())
+
+
+def test_a_run_shows_the_plain_model_beside_the_trained_one(runs):
+    said = []
+    page = remake_report(runs / "spare-seed0", say=said.append)
+    assert said == []
+    text = words(page)
+    assert "plain, after epoch" in text
+    assert re.search(r"spare, epoch [12]", text)
+    record = read_json(runs / "spare-seed0" / "run.json")
+    before = record["scores"]["test"]["early"]["worst_group"]
+    assert f"had {100 * before:.1f} %" in text
+    assert "right % before" in text
+
+
+def test_a_run_without_clusters_is_shown_on_the_groups_it_is_worst_at(runs):
+    page = remake_report(runs / "erm-seed0").read_text()
+    assert "Random test examples of each group" in page
+    assert page.count('class="look"') == 4
+    record = read_json(runs / "erm-seed0" / "run.json")
+    groups = record["scores"]["test"]["selected"]["groups"]
+    worst = min(groups, key=lambda name: groups[name]["accuracy"])
+    assert re.search(r'class="look">\s*<figcaption><bdi>([^<]+)', page).group(1) == worst
+
+
+def test_runs_look_side_by_side_and_a_bench_has_a_page_of_its_own(runs, tmp_path):
+    said = []
+    page = compare([runs / "erm-seed0", runs / "spare-seed0"], tmp_path, say=said.append)
+    assert said == []
+    assert page.read_text().count('class="tile"') == 4 * 3 * 3
+    page = remake_report(runs, say=said.append)
+    assert said == []
+    assert page == runs / "report.html"
+    text = words(page)
+    assert "Bench of 2 methods" in text
+    for row in read_json(runs / "table.json")["rows"]:
+        worst = f"{100 * row['selected']['worst_group']['mean']:.1f}"
+        assert f"{row['method']}{row['sees']}{worst}" in text  # in the table
+        assert f">{worst}</text>" in page.read_text()  # in the chart
+        assert f"{row['cost']['seconds']:.2f}{row['peak_memory_mb']:.0f}" in text
+    discovery = read_json(runs / "spare-seed0" / "run.json")["discovery"]
+    minority = sum(seen["minority"] for seen in discovery.values())
+    assert f"spare{minority}" in text
+    assert page.read_text().count('class="tile"') == 4 * 3 * 3
+
+
+def test_without_the_data_the_numbers_are_there(runs, tmp_path, monkeypatch):
+    for name in ("erm-seed0", "spare-seed0"):
+        record = read_json(runs / name / "run.json")
+        (tmp_path / name).mkdir()
+        write_json(tmp_path / name / "run.json", record | {"data": "another"})
+    said = []
+    page = compare([tmp_path / "erm-seed0", tmp_path / "spare-seed0"], tmp_path, say=said.append)
+    assert len(said) == 2
+    assert "does not show where erm looks: digits has changed since." in said[0]
+    assert "Groups on test" in page.read_text()
+    assert "data:image" not in page.read_text()
+
+
+@pytest.mark.parametrize("what", ["model", "method"])
+def test_a_folder_of_someone_elses_runs_nothing(runs, tmp_path, monkeypatch, what):
+    (tmp_path / "hostile.py").write_text(
+        "import pathlib\npathlib.Path('ran').write_text('')\ndef net(classes): pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    record = read_json(runs / "erm-seed0" / "run.json")
+    if what == "model":
+        record["settings"]["model"] = "hostile:net"
+    else:
+        record["method"] = "hostile:net"
+    (tmp_path / "run").mkdir()
+    write_json(tmp_path / "run" / "run.json", record)
+    said = []
+    remake_report(tmp_path / "run", say=said.append)
+    assert f"its {what} is 'hostile:net', a function that would be imported: use --trust" in said[0]
+    assert not (tmp_path / "ran").exists()
+    remake_report(tmp_path / "run", trust=True)
+    assert (tmp_path / "ran").exists() == (what == "method")  # the weights are of another model
+
+
+@pytest.mark.parametrize("verb", ["report", "compare", "figure"])
+@pytest.mark.parametrize("named", [{"method": "timm:METHOD"}, {"model": "timm:resnet18"}])
+def test_a_file_in_the_current_folder_never_stands_in_for_a_package(runs, tmp_path, verb, named):
+    """As an attacker would: timm.py lies beside run.json, and a person stands in that folder."""
+    shutil.copytree(runs / "spare-seed0", tmp_path / "run")
+    record = read_json(tmp_path / "run" / "run.json")
+    record["settings"] |= {"model": named.get("model", record["settings"]["model"])}
+    write_json(
+        tmp_path / "run" / "run.json", record | {k: v for k, v in named.items() if k != "model"}
+    )
+    (tmp_path / "run" / "timm.py").write_text(
+        "import pathlib\npathlib.Path('ran').write_text('')\n"
+    )
+    words = {"report": ["report", "."], "compare": ["compare", ".", ".", "--out", "both"],
+             "figure": ["figure", "saliency", ".", ".", "--out", "s.png"]}[verb]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "spare", *words],
+        cwd=tmp_path / "run",
+        capture_output=True,
+        text=True,
+    )
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run" / "ran").exists()
+
+
+def test_weights_that_do_not_fit_are_said_and_the_rest_is_there(runs, tmp_path):
+    from shutil import copytree
+
+    copytree(runs / "spare-seed0", tmp_path / "run")
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    record["settings"]["model"] = "lenet5"
+    write_json(tmp_path / "run" / "run.json", record)
+    said = []
+    page = remake_report(tmp_path / "run", say=said.append)
+    assert "does not show where the model looks: " in said[0]
+    assert "data:image" in page.read_text()
+
+
+def test_a_frozen_backbone_is_looked_through(tmp_path, monkeypatch):
+    """Pictures and saliency of data whose features were computed once."""
+    monkeypatch.setenv("SPARE_CACHE", str(tmp_path / "cache"))
+    root = picture_folder(tmp_path / "pets", {"cat": 24, "dog": 24})
+    small = {"model": "small_cnn", "frozen": "true", "resize": "16", "crop": "16", "epochs": "4",
+             "lr": "0.1", "cross_fit": "0"}  # fmt: skip
+    discover(str(root), 0, tmp_path / "found", overrides=small)
+    page = (tmp_path / "found" / "report.html").read_text()
+    assert "Where it looks" in page
+    assert page.count("data:image/webp") == 3
+    assert remake_report(tmp_path / "found").read_text() == page
+
+
+def test_pictures_that_are_gone_are_grey_squares_and_the_others_are_the_right_ones(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SPARE_CACHE", str(tmp_path / "cache"))
+    root = picture_folder(tmp_path / "pets", {"cat": 24, "dog": 24})
+    small = {"model": "small_cnn", "resize": "16", "crop": "16", "epochs": "2"}
+    discover(str(root), 0, tmp_path / "found", overrides=small)
+    examples = read_examples(tmp_path / "found", read_record(tmp_path / "found")["discovery"])
+    names, labels = examples.names, examples.labels
+    gone = names[::4]
+    for name in gone:
+        (root / name).unlink()
+    drawn = []
+    real = thumbnails.assembled
+
+    def assembled(shown, side):
+        drawn.append(shown)
+        return real(shown, side)
+
+    monkeypatch.setattr("spare.report.thumbnails.assembled", assembled)
+    said = []
+    text = words(remake_report(tmp_path / "found", say=said.append))
+    assert f"pictures are looked up by their names: {root} has changed since." in said[0]
+    assert f"{len(gone)} pictures could not be read and are shown as grey squares" in text
+    assert "Where it looks" in text
+    for label, shown in zip(
+        sorted(set(labels)), sorted(drawn[:2], key=_redness)[::-1], strict=True
+    ):
+        assert sum(one is None for one in shown) == sum(
+            own == label for name, own in zip(names, labels, strict=True) if name in gone
+        )
+
+
+def _redness(shown):
+    """Cats are red, dogs are blue."""
+    return sum(
+        float(one[0].float().mean() - one[2].float().mean()) for one in shown if one is not None
+    )
+
+
+CHANGES = [
+    ("other sizes", "cluster", lambda ids: [0] * len(ids)),
+    ("other classes", "label", lambda labels: ["unknown", *labels[1:]]),
+    ("a predicted class", "predicted", lambda said: ["<script>", *said[1:]]),
+    ("a point is nowhere", "x", lambda x: [float("nan"), *x[1:]]),
+    ("not the numbers from 0", "cluster", lambda ids: [-1, *ids[1:]]),
+    ("not the numbers from 0", "cluster", lambda ids: [10**15, *ids[1:]]),
+    ("not the numbers from 0", "cluster", lambda ids: [0.5, *ids[1:]]),
+    ("not the numbers from 0", "cluster", lambda ids: ["one", *map(str, ids[1:])]),
+    ("isfinite", "x", lambda x: ["left", *map(str, x[1:])]),
+    ("no column 'label'", "label", None),
+    ("Parquet", None, None),
+]
+
+
+@pytest.mark.parametrize(("why", "column", "change"), CHANGES)
+def test_groups_that_are_not_the_records_are_one_sentence(runs, tmp_path, why, column, change):
+    """Someone may have changed or mixed up files, or mean harm: none of it reaches a page."""
+    folder = tmp_path / "run"
+    shutil.copytree(runs / "spare-seed0", folder)
+    path = folder / "groups.parquet"
+    table = pq.read_table(path)
+    if column is None:
+        path.write_bytes(b"no table")
+    elif change is None:
+        pq.write_table(table.drop_columns([column]), path)
+    else:
+        changed = pa.array(change(table[column].to_pylist()))
+        pq.write_table(table.set_column(table.column_names.index(column), column, changed), path)
+    before = (folder / "report.html").read_bytes()
+    with pytest.raises(InputError, match=re.escape(why)) as refused:
+        remake_report(folder)
+    assert str(refused.value).count("\n") == 0
+    assert "run its command again." in str(refused.value)
+    assert (folder / "report.html").read_bytes() == before

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+
+import pytest
+
+from spare.datasets import DATASETS, OWN_DATA, Source, locate
+from spare.errors import InputError
+from spare.methods import METHODS
+from spare.runs.plan import parse_overrides, plan
+
+
+@pytest.mark.parametrize("kind", OWN_DATA)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_presets_of_own_data_are_valid_and_use_no_group_label(kind, method, tmp_path):
+    planned = plan(Source("mine", kind, tmp_path), method, {})
+    assert planned.settings.selection in ("val_average", "val_inferred_groups", "last")
+    assert planned.model.model
+
+
+@pytest.mark.parametrize("task", DATASETS)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_every_preset_is_valid_for_every_method(task, method):
+    planned = plan(locate(task), method, {})
+    assert planned.source.name == task
+    assert "epochs" in planned.flat_settings()
+
+
+def test_every_preset_belongs_to_a_task_and_names_only_methods_that_exist():
+    for file in (resources.files("spare") / "presets").iterdir():
+        assert file.name.removesuffix(".toml") in {*DATASETS, *OWN_DATA.values()}
+        methods = tomllib.loads(file.read_text()).get("methods", {})
+        assert set(methods) <= set(METHODS)
+
+
+def test_the_papers_values_for_colored_mnist():
+    planned = plan(locate("cmnist"), METHODS["spare"], {})
+    settings, options = planned.flat_settings(), planned.flat_options()
+    assert (options["early_lr"], options["early_weight_decay"]) == (1e-3, 1e-3)
+    assert (settings["batch_size"], settings["epochs"]) == (32, 20)
+    assert (settings["palette"], settings["p_corr"]) == ("paper", 0.995)
+
+
+def test_the_command_line_wins_and_words_become_values():
+    overrides = parse_overrides(
+        ["lr=0.1", "nesterov=yes", "lr_steps=3,5", "palette = distinct", "power=1,1,2,1,1"]
+    )
+    planned = plan(locate("cmnist"), METHODS["spare"], overrides)
+    assert planned.settings.lr == 0.1
+    assert planned.settings.nesterov is True
+    assert planned.settings.lr_steps == (3, 5)
+    assert planned.choices["palette"] == "distinct"
+    assert planned.options.power == (1.0, 1.0, 2.0, 1.0, 1.0)
+    assert planned.flat_options()["power"] == [1.0, 1.0, 2.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("value", ["3", "auto", "val"])
+def test_an_epoch_or_a_rule_for_when_to_separate(value):
+    options = plan(locate("cmnist"), METHODS["spare"], {"separate_at": value}).options
+    assert str(options.separate_at) == value
+
+
+@pytest.mark.parametrize(
+    ("overrides", "candidates"),
+    [
+        ({}, (1, 2)),
+        ({"weights": "none"}, (2, 4, 6, 8)),
+        ({"model": "conv4"}, (2, 4, 6, 8)),
+        ({"weights": "none", "resize": "64", "crop": "64"}, (1, 2)),
+        ({"weights": "none", "frozen": "true"}, (1, 2)),
+        ({"weights": "none", "candidates": "3"}, (3,)),
+    ],
+)
+def test_from_scratch_on_large_images_groups_are_looked_for_later(overrides, candidates, tmp_path):
+    planned = plan(Source("mine", "folder", tmp_path), METHODS["spare"], overrides)
+    assert planned.options.candidates == candidates
+
+
+def test_another_methods_option_is_unknown_here():
+    with pytest.raises(InputError, match="unknown setting for erm on cmnist"):
+        plan(locate("cmnist"), METHODS["erm"], {"k_max": "3"})

@@ -1,0 +1,433 @@
+"""Run folders: complete or not there, refused when they are another's, and safe from kill -9."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from spare import files
+from spare.datasets import locate
+from spare.errors import DataError, InputError, Interrupted, RunError
+from spare.methods import METHODS, method_named
+from spare.records.weights_file import network_with, read_states
+from spare.runs.plan import plan
+from spare.runs.run import run, stop_on_signal
+
+QUICK = {"epochs": "2"}
+
+
+def quick(folder, method="spare", seed=0, overrides=QUICK, **more):
+    return run("digits", method, seed, folder, overrides=overrides, **more)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "one"
+    return folder, quick(folder)
+
+
+def test_what_a_run_folder_holds(done):
+    folder, record = done
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [
+        "groups.parquet",
+        "held_out_groups.parquet",
+        "run.json",
+        "settings.json",
+        "weights.safetensors",
+    ]
+    assert json.loads((folder / "run.json").read_text()) == record
+    assert not folder.with_name("one.partial").exists()
+
+
+def test_what_run_json_says(done):
+    _, record = done
+    for key in ("task", "method", "seed", "selection", "settings", "options", "scores"):
+        assert key in record
+    assert record["settings"]["epochs"] == 2
+    assert record["settings"]["p_corr"] == 0.95  # a data set's own choices are settings
+    assert record["options"]["k_max"] == 5
+    for split in ("val", "test"):
+        for when in ("selected", "last", "early"):
+            scores = record["scores"][split][when]
+            names = {"worst_group", "worst_group_interval", "average", "adjusted_average", "groups"}
+            assert names <= set(scores)
+            assert len(scores["groups"]) == 4
+    assert set(record["discovery"]) == {"0-4", "5-9"}
+    for seen in record["discovery"].values():
+        assert {"k", "silhouette", "power", "sizes", "recall", "precision"} <= set(seen)
+        assert sum(seen["sizes"]) > 400
+    assert {"early", "outputs", "inference", "train", "total"} <= set(record["seconds"])
+    assert record["examples_seen"] == (2 + 2) * 900
+    assert record["peak_memory_mb"] > 100
+    assert record["versions"]["torch"]
+    assert record["command"] == "spare train digits --method spare --seed 0 --set epochs=2"
+
+
+def test_the_group_table_is_one_row_an_example(done):
+    folder, record = done
+    table = pq.read_table(folder / "groups.parquet")
+    assert table.column_names == [
+        *("id", "label", "cluster", "probability"),
+        *("predicted", "confidence", "x", "y"),
+    ]
+    assert table.num_rows == 900
+    assert sum(table["probability"].to_pylist()) == pytest.approx(1)
+    sizes = sorted(n for seen in record["discovery"].values() for n in seen["sizes"])
+    counts = table["cluster"].value_counts().to_pylist()
+    assert sorted(c["counts"] for c in counts) == sizes
+
+
+def test_weights_of_the_selected_and_the_last_epoch_and_of_the_early_model_are_there(done):
+    folder, record = done
+    states = read_states(folder)
+    assert set(states) == {"selected", "last", "early"}
+    # Each is what its scores are of.
+    planned = plan(locate("digits"), method_named("spare"), {"epochs": "2"})
+    task = planned.load_task(0, lambda *_: None)
+    labels = task.test.labels
+    for when, state in states.items():
+        network = network_with(state, planned, task, lambda *_: None).eval()
+        with torch.inference_mode():
+            said = network(task.test.inputs.take(np.arange(len(labels)))).argmax(1).numpy()
+        assert (said == labels).mean() == pytest.approx(record["scores"]["test"][when]["average"])
+
+
+def test_a_complete_run_is_not_run_again(done, monkeypatch):
+    folder, record = done
+    monkeypatch.setattr("spare.runs.run._work", lambda *_: pytest.fail("it was run again"))
+    assert quick(folder) == record
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"overrides": {"epochs": "3"}}, "epochs is 2 there, 3 was asked for"),
+        ({"seed": 1}, "seed is 0 there, 1 was asked for"),
+        ({"method": "erm"}, "method is 'spare' there, 'erm' was asked for"),
+        ({"overrides": {"epochs": "2", "k_max": "4"}}, "k_max is 5 there, 4 was asked for"),
+    ],
+)
+def test_a_folder_of_another_setting_is_refused_and_kept(done, change, says):
+    folder, record = done
+    with pytest.raises(RunError, match=says):
+        quick(folder, **change)
+    assert json.loads((folder / "run.json").read_text()) == record
+
+
+def test_a_folder_that_is_no_run_folder_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("do not touch")
+    with pytest.raises(RunError, match=r"not a folder of this kind \(no run.json\)"):
+        quick(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_of_a_newer_version_is_refused(done, tmp_path):
+    _, record = done
+    folder = tmp_path / "newer"
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps(record | {"format": 99}))
+    with pytest.raises(RunError, match="newer version"):
+        quick(folder)
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path, monkeypatch):
+    import fcntl
+
+    monkeypatch.setattr("spare.records.folder.LOCK_SECONDS", 0.2)
+    partial = tmp_path / "x.partial"
+    partial.mkdir()
+    with (partial / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(RunError, match="another process is working on"):
+            quick(tmp_path / "x")
+
+
+def test_a_partial_folder_of_someone_elses_is_refused_and_kept(tmp_path):
+    partial = tmp_path / "x.partial"
+    partial.mkdir()
+    (partial / "thesis.txt").write_text("do not touch")
+    with pytest.raises(InputError, match=r"x\.partial is in the way"):
+        quick(tmp_path / "x")
+    assert [path.name for path in partial.iterdir()] == ["thesis.txt"]
+
+
+def test_what_fails_before_it_trains_leaves_no_trace(tmp_path):
+    with pytest.raises(InputError):
+        quick(tmp_path / "x", "erm", overrides={"selection": "val_inferred_groups"})
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_one_stands_in_is_refused_and_an_empty_one_is_not(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(RunError, match="the folder you are in"):
+        quick(".", "erm", overrides={"epochs": "1"})
+    (tmp_path / "empty").mkdir()
+    quick("../empty", "erm", overrides={"epochs": "1"})
+    assert (tmp_path / "empty" / "run.json").exists()
+
+
+def test_a_run_that_ended_just_before_its_new_name_is_completed(done, tmp_path):
+    folder, record = done
+    shutil.copytree(folder, tmp_path / "x.partial")
+    (tmp_path / "x.partial" / "train.checkpoint").write_bytes(b"left over")
+    with pytest.raises(RunError, match="seed is 0 there, 1"):
+        quick(tmp_path / "x", seed=1)
+    assert quick(tmp_path / "x") == record
+    assert sorted(p.name for p in (tmp_path / "x").iterdir()) == sorted(
+        p.name for p in folder.iterdir()
+    )
+
+
+def test_selection_rules_need_what_they_need(tmp_path):
+    rule = {"epochs": "2", "selection": "val_inferred_groups"}
+    for method in ("erm", "gb"):
+        with pytest.raises(InputError, match="needs a method that infers groups"):
+            quick(tmp_path / "a", method, overrides=rule)
+    record = quick(tmp_path / "b", overrides=rule)
+    assert record["selection"] == "val_inferred_groups"
+    assert record["sees"] == "none"
+    last = quick(tmp_path / "c", "erm", overrides={"epochs": "2", "selection": "last"})
+    assert last["selected_epoch"] == 2
+
+
+def own_features(folder, labels, **columns):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(len(labels), 3)).astype(np.float32)
+    np.savez(folder / "mine.npz", features=features, label=np.asarray(labels), **columns)
+    return str(folder / "mine.npz")
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        ("gdro", "gdro needs group labels of the training split, .* needs none .*erm.*jtt.*spare"),
+        ("ssa", "ssa needs group labels of the validation split, .* needs none .*erm.*jtt.*spare"),
+    ],
+)
+def test_group_labels_that_the_data_lacks_are_named_with_who_needs_none(tmp_path, method, says):
+    data = own_features(tmp_path, np.arange(90) % 2)
+    with pytest.raises(InputError, match=says):
+        run(data, method, 0, tmp_path / "x", overrides={"selection": "last"})
+
+
+def test_one_class_only_is_said(tmp_path):
+    data = own_features(tmp_path, np.zeros(40, dtype=int))
+    with pytest.raises(DataError, match="one class only"):
+        run(data, "erm", 0, tmp_path / "x")
+
+
+def test_a_group_without_training_examples_is_said(tmp_path):
+    labels, place = np.arange(120) % 2, np.arange(120) // 2 % 2
+    split = np.where(np.arange(120) < 80, "train", "val")
+    split[(labels == 1) & (place == 0)] = "val"
+    data = own_features(tmp_path, labels, place=place, split=split)
+    said = []
+    overrides = {"attributes": "place", "epochs": "1"}
+    run(data, "gb", 0, tmp_path / "x", overrides=overrides, say=said.append)
+    assert any("group 1/0 is in validation and has no training example" in line for line in said)
+
+
+def test_a_method_with_a_rule_of_its_own_has_both_stored(tmp_path):
+    record = quick(tmp_path / "x", "erm", overrides={"epochs": "3"})
+    assert record["own_rule"] == "val_average"
+    for split in ("val", "test"):
+        assert set(record["scores"][split]) == {"selected", "own_rule", "last"}
+    averages = [epoch["average"] for epoch in record["history"]]
+    assert record["own_epoch"] == 1 + averages.index(max(averages))
+    assert record["scores"]["val"]["own_rule"]["average"] == pytest.approx(max(averages))
+
+
+def test_a_recipe_cannot_learn_what_validation_groups_say(tmp_path, monkeypatch):
+    """Nothing that it is handed has the selected epoch, or how an epoch fared by groups."""
+    seen = {}
+    original = METHODS["erm"].fit
+
+    def curious(task, stages, options):
+        fitted = original(task, stages, options)
+        seen.update(trained=fitted.trained, task=task)
+        return fitted
+
+    monkeypatch.setitem(METHODS, "erm", dataclasses.replace(METHODS["erm"], fit=curious))
+    record = quick(tmp_path / "x", "erm")
+    assert record["history"][0]["worst_group"] >= 0
+    assert [set(epoch) for epoch in seen["trained"].history] == [{"epoch", "loss"}] * 2
+    assert seen["trained"].kept == {}
+    assert seen["task"].val.attributes is None
+
+
+def test_a_disk_that_refuses_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
+    """The third checkpoint cannot be written: one sentence, and the same command goes on."""
+    whole = quick(tmp_path / "whole", "erm", overrides={"epochs": "4"})
+    real, count = files.os.replace, 0
+
+    def full(source, target):
+        nonlocal count
+        count += str(target).endswith(".checkpoint")
+        if count == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(source, target)
+
+    monkeypatch.setattr(files.os, "replace", full)
+    with pytest.raises(RunError, match=r"cannot write .*checkpoint: the disk is full"):
+        quick(tmp_path / "x", "erm", overrides={"epochs": "4"})
+    monkeypatch.undo()
+    assert not list(tmp_path.rglob("*.tmp"))
+    epochs = []
+    again = quick(
+        tmp_path / "x",
+        "erm",
+        overrides={"epochs": "4"},
+        report=lambda what, done, total: epochs.append(done) if what == "train" else None,
+    )
+    assert min(epochs) > 29  # the first epochs were not trained again (29 steps each)
+    assert again["scores"] == whole["scores"]
+
+
+def test_a_write_past_the_file_size_limit_is_one_sentence(tmp_path):
+    """A real refusal by the operating system, in a process of its own."""
+    code = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "from spare.cli import main\n"
+        f"main(['train', 'digits', '--method', 'erm', '--out', {str(tmp_path / 'x')!r}])\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 1
+    assert process.stderr.startswith("spare: error: cannot write")
+    assert process.stderr.count("\n") == 1
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot write .*: .*choose another --out"):
+        quick(tmp_path / "file" / "x")
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    def stop_after(steps):
+        count = 0
+
+        def stop():
+            nonlocal count
+            count += 1
+            return count > steps
+
+        return stop
+
+    with pytest.raises(Interrupted):
+        quick(tmp_path / "x", "erm", should_stop=stop_after(10))
+    checkpoint = tmp_path / "x.partial" / "train.checkpoint"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    with pytest.raises(RunError, match=r"train\.checkpoint cannot be read .*delete it"):
+        quick(tmp_path / "x", "erm")
+
+
+def command_line(folder, epochs=6):
+    words = ["train", "digits", "--method", "spare", "--out", str(folder), "--json"]
+    return [sys.executable, "-m", "spare", *words, "--set", f"epochs={epochs}"]
+
+
+def start(folder):
+    return subprocess.Popen(command_line(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def wait_for(condition, process, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None or condition(), process.stderr.read().decode()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_numbers(tmp_path):
+    whole = subprocess.run(command_line(tmp_path / "whole"), capture_output=True, check=True)
+    expected = json.loads(whole.stdout)
+    moments = random.Random(os.environ.get("SPARE_KILL_SEED", "spare"))
+    folder, partial = tmp_path / "x", tmp_path / "x.partial"
+    kills = 0
+    while not folder.exists() and kills < 5:
+        seen = {p: p.stat().st_mtime_ns for p in partial.glob("*.checkpoint")}
+        process = start(folder)
+
+        def moved(seen=seen):
+            now = {p: p.stat().st_mtime_ns for p in partial.glob("*.checkpoint")}
+            return now != seen or folder.exists()
+
+        wait_for(moved, process)  # it has got further than the one before
+        time.sleep(moments.uniform(0, 0.4))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.communicate()
+    assert kills >= 2
+    last = subprocess.run(command_line(folder), capture_output=True, check=True)
+    record = json.loads(last.stdout)
+    for key in ("scores", "history", "discovery", "selected_epoch", "examples_seen"):
+        assert record[key] == expected[key]
+    groups = [pq.read_table(tmp_path / name / "groups.parquet") for name in ("whole", "x")]
+    assert groups[0].equals(groups[1])
+
+
+def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_go_on(tmp_path):
+    partial = tmp_path / "x.partial"
+    process = start(tmp_path / "x")
+    wait_for(lambda: list(partial.glob("*.checkpoint")), process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.decode() == (
+        "spare: stopped; the checkpoint is written, and the same command goes on from it.\n"
+    )
+    assert list(partial.glob("*.checkpoint"))
+    assert not list(partial.glob("*.tmp"))
+
+
+def test_stopping_puts_the_handlers_back():
+    before = signal.getsignal(signal.SIGINT)
+    with stop_on_signal() as should_stop:
+        assert not should_stop()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert should_stop()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_many_signals_at_once_stop_it_just_as_one_does():
+    """A parent that is told to stop tells its workers again and again."""
+    code = """
+import time
+from spare.runs.run import stop_on_signal
+with stop_on_signal() as should_stop:
+    print("ready", flush=True)
+    while not should_stop():
+        pass
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        pass
+    print("stopped", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=60)[0] == "stopped\n"
+    finally:
+        process.kill()
+        process.wait()

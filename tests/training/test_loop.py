@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from spare.data.inputs import DatasetInputs, TensorInputs
+from spare.data.task import Split
+from spare.errors import InputError, Interrupted, RunError
+from spare.groups.weights import GroupDraw
+from spare.models import Classifier, build
+from spare.training.batches import shuffled, weighted
+from spare.training.checkpoint import snapshot
+from spare.training.loop import train
+from spare.training.outputs import outputs
+from spare.training.settings import SCHEDULES, Settings, learning_rate
+
+SETTINGS = Settings(epochs=3, batch_size=32, lr=0.05)
+
+
+def fit(task, settings=SETTINGS, **more):
+    model = more.pop("model", None) or build(task.build_model, (0, 1))
+    how = {"batches": shuffled(len(task.train), settings.batch_size), "key": (0, 2)} | more
+    return train(model, task.train, settings, **how)
+
+
+def same(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_it_learns(toy):
+    trained = fit(toy, replace(SETTINGS, epochs=10))
+    losses = [record["loss"] for record in trained.history]
+    assert losses[-1] < losses[0] / 2
+    said = outputs(trained.model, toy.train)
+    assert (said.logits.argmax(1).numpy() == toy.train.labels).mean() > 0.85
+    assert trained.examples_seen == 4000
+
+
+def test_the_same_key_gives_the_same_weights_and_another_key_others(toy):
+    assert same(fit(toy).last, fit(toy).last)
+    assert not same(fit(toy).last, fit(toy, key=(0, 3)).last)
+
+
+def test_global_generators_are_left_alone(toy):
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    fit(toy)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+class Dropout(torch.nn.Module):
+    """Uses torch's own generator, whose state a checkpoint must hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(2, 16),
+            torch.nn.BatchNorm1d(16),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(0.3),
+            torch.nn.Linear(16, 2),
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+@pytest.mark.parametrize("stop_at", [1, 12, 13, 14, 30])
+def test_going_on_from_a_checkpoint_gives_bit_for_bit_the_same(toy, tmp_path, stop_at, ema):
+    settings = replace(SETTINGS, ema=ema, schedule="cosine")
+    task = replace(toy, build_model=Dropout)
+
+    def judge(model, epoch):
+        return {"up": [0.5, 0.9, 0.7][epoch - 1], "down": -epoch}, {"seen": epoch}
+
+    whole = fit(task, settings, validate=judge)
+    steps = 0
+
+    def stop():
+        nonlocal steps
+        steps += 1
+        return steps == stop_at
+
+    file = tmp_path / "x.checkpoint"
+    with pytest.raises(Interrupted):
+        fit(task, settings, validate=judge, checkpoint=file, should_stop=stop)
+    resumed = fit(task, settings, validate=judge, checkpoint=file)
+    assert same(whole.last, resumed.last)
+    for rule, epoch in (("up", 2), ("down", 1)):
+        assert same(whole.kept[rule].state, resumed.kept[rule].state)
+        assert not same(whole.kept[rule].state, whole.last)
+        assert whole.kept[rule].epoch == resumed.kept[rule].epoch == epoch
+    assert whole.history == resumed.history
+    assert [record["seen"] for record in whole.history] == [1, 2, 3]
+    assert whole.examples_seen == resumed.examples_seen
+
+
+def test_a_longer_training_goes_on_from_a_shorter_ones_checkpoint(toy, tmp_path):
+    short, long = tmp_path / "1", tmp_path / "3"
+    fit(toy, replace(SETTINGS, epochs=1), checkpoint=short)
+    went_on = fit(toy, checkpoint=long, start_from=short)
+    assert same(went_on.last, fit(toy).last)
+    assert short.exists()
+
+
+def test_the_first_of_equally_good_epochs_is_selected(toy):
+    trained = fit(toy, validate=lambda model, epoch: ({"same": 1.0}, {}))
+    assert trained.kept["same"].epoch == 1
+
+
+def test_a_moving_average_is_what_is_evaluated(toy):
+    seen = []
+    trained = fit(
+        toy,
+        replace(SETTINGS, ema=0.99),
+        validate=lambda model, epoch: seen.append(snapshot(model)) or ({}, {}),
+    )
+    plain = fit(toy)
+    assert same(seen[-1], trained.last)
+    assert not same(trained.last, plain.last)
+    # Weights averaged over the way stay between the start and the end.
+    start = build(toy.build_model, (0, 1)).state_dict()
+    for name, value in trained.last.items():
+        far = (plain.last[name] - start[name]).norm()
+        assert (value - start[name]).norm() <= far * 1.05
+
+
+def test_data_that_is_not_in_memory_goes_through_loader_processes_with_the_same_result(toy):
+    points = toy.train.inputs.tensor
+    loaded = replace(toy, train=replace(toy.train, inputs=DatasetInputs(list(points))))
+    settings = replace(SETTINGS, epochs=1, workers=2)
+    assert same(fit(toy, settings).last, fit(loaded, settings).last)
+    model = build(toy.build_model, (0, 1))
+    here = outputs(model, toy.train, batch_size=64)
+    there = outputs(model, loaded.train, batch_size=64, workers=2)
+    assert torch.equal(here.logits, there.logits)
+    assert here.features.shape == (400, 8)
+
+
+def test_outputs_are_taken_in_eval_mode_in_order_and_leave_the_mode_as_it_was(toy):
+    model = build(Dropout, (0, 1)).train()
+    one, two = outputs(model, toy.train, batch_size=7), outputs(model, toy.train)
+    torch.testing.assert_close(one.logits, two.logits)
+    assert model.training
+    torch.testing.assert_close(two.probabilities.sum(1), torch.ones(400))
+    with pytest.raises(InputError, match="did you mean 'logits'"):
+        two.named("logit")
+
+
+def test_weighted_batches_draw_by_group(toy):
+    groups = toy.groups(toy.train)
+    batches = weighted(GroupDraw(groups), 4000, 32)(np.random.default_rng(0))
+    assert [len(batch) for batch in batches] == [32] * 125
+    counts = np.bincount(groups[np.concatenate(batches)])
+    assert counts / 4000 == pytest.approx([0.25] * 4, abs=0.03)
+    last = shuffled(70, 32)(np.random.default_rng(0))
+    assert [len(batch) for batch in last] == [32, 32, 6]
+    assert sorted(np.concatenate(last).tolist()) == list(range(70))
+
+
+def test_a_loss_that_is_not_finite_stops_and_names_the_step(toy):
+    with pytest.raises(RunError, match=r"loss became (nan|inf) at epoch \d+, step \d+ .*1e\+20"):
+        fit(toy, replace(SETTINGS, lr=1e20))
+
+
+def test_schedules():
+    assert {learning_rate(replace(SETTINGS, lr=1.0), p) for p in (0, 1.5, 3)} == {1.0}
+    cosine = replace(SETTINGS, lr=1.0, schedule="cosine")
+    assert [learning_rate(cosine, p) for p in (0, 1.5, 3)] == pytest.approx([1, 0.5, 0])
+    linear = replace(SETTINGS, lr=1.0, schedule="linear")
+    assert learning_rate(linear, 0.75) == pytest.approx(0.75)
+    step = replace(SETTINGS, lr=1.0, schedule="step", lr_steps=(1, 2))
+    assert [learning_rate(step, p) for p in (0, 1, 2.5)] == pytest.approx([1, 0.1, 0.01])
+    warm = replace(SETTINGS, lr=1.0, warmup_epochs=2.0)
+    assert learning_rate(warm, 1.0) == pytest.approx(0.5, abs=0.01)
+    assert learning_rate(warm, 2.0) == 1.0
+    assert all(math.isfinite(learning_rate(replace(SETTINGS, schedule=s), 1)) for s in SCHEDULES)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"schedule": "cosin"}, "did you mean 'cosine'"),
+        ({"epochs": 0}, "epochs is at least 1"),
+        ({"lr": 0.0}, "lr is a positive number"),
+        ({"ema": 1.0}, "ema is from 0"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong, says):
+    with pytest.raises(InputError, match=says):
+        Settings(**wrong)
+
+
+def test_going_on_is_exact_for_weights_in_another_memory_layout(toy, tmp_path):
+    """A fused step with momentum in another order than the weights would mix them up."""
+    pixels = torch.rand(64, 3, 8, 8)
+    split = Split(TensorInputs(pixels), np.arange(64) % 2)
+
+    def convolution():
+        features = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.Flatten())
+        model = Classifier(features, torch.nn.Linear(180, 2))
+        return model.to(memory_format=torch.channels_last)
+
+    task = replace(toy, train=split, build_model=convolution)
+    whole = fit(task)
+    file = tmp_path / "x.checkpoint"
+    steps = iter(range(100))
+    with pytest.raises(Interrupted):
+        fit(task, checkpoint=file, should_stop=lambda: next(steps) == 3)
+    assert same(whole.last, fit(task, checkpoint=file).last)
+
+
+class Remembering(torch.nn.Module):
+    """An objective with a number and a network of its own."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.second = torch.nn.Linear(2, 2)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, model, x, y, index):
+        self.calls += 1
+        loss = torch.nn.functional.cross_entropy
+        return loss(model(x), y) * (1 + 0.01 * self.calls) + loss(self.second(x), y)
+
+
+@pytest.mark.parametrize("stop_at", [1, 13, 20])
+def test_what_an_objective_remembers_is_in_the_checkpoint(toy, tmp_path, stop_at):
+    whole = Remembering()
+    start = snapshot(whole)
+    trained = fit(toy, objective=whole)
+    assert whole.calls == 3 * 13
+    assert not whole.second.weight.equal(start["second.weight"])  # trained along
+    steps = iter(range(1, 100))
+    file = tmp_path / "x.checkpoint"
+    with pytest.raises(Interrupted):
+        fit(
+            toy,
+            objective=Remembering(),
+            checkpoint=file,
+            should_stop=lambda: next(steps) == stop_at,
+        )
+    again = Remembering()
+    resumed = fit(toy, objective=again, checkpoint=file)
+    assert same(trained.last, resumed.last)
+    assert same(snapshot(whole), snapshot(again))
+
+
+def test_accumulated_gradients_make_one_step_of_many_batches(toy):
+    """Two batches of 8 averaged are one batch of 16."""
+
+    def halves(rng):
+        return [part for whole in shuffled(400, 16)(rng) for part in (whole[:8], whole[8:])]
+
+    small = fit(toy, replace(SETTINGS, accumulate=2), batches=halves)
+    large = fit(toy, replace(SETTINGS), batches=shuffled(400, 16))
+    for name, value in large.last.items():
+        assert value.allclose(small.last[name], atol=1e-5)
+    uneven = fit(toy, replace(SETTINGS, accumulate=7), batches=halves)
+    assert not same(uneven.last, small.last)
+
+
+def test_a_stop_within_accumulated_batches_waits_for_the_step(toy, tmp_path):
+    settings = replace(SETTINGS, accumulate=4)
+    file = tmp_path / "x.checkpoint"
+    with pytest.raises(Interrupted):
+        fit(toy, settings, checkpoint=file, should_stop=lambda: True)
+    assert same(fit(toy, settings, checkpoint=file).last, fit(toy, settings).last)
