@@ -1,0 +1,40 @@
+"""The names of all files in the folders that this package writes, and how runs are found there.
+
+A run folder is complete or not there: while work is going on, everything is in `<folder>.partial`
+with a checkpoint per stage. At the end the checkpoints are removed and the folder gets its name.
+
+    settings.json              what was asked for; the first file in the folder
+    run.json, discovery.json   the record of a training, or of a discovery
+    groups.parquet             one row per training example, with its group
+    held_out_groups.parquet    the same of validation and test examples
+    weights.safetensors        weights of the selected and the last epoch, and of the early model
+    report.html, class-N.png   made from the others, and can be made again
+
+A bench folder holds one run folder per method and seed, `table.json` and `report.html`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+REQUEST = "settings.json"
+RUN = "run.json"
+DISCOVERY = "discovery.json"
+GROUPS = "groups.parquet"
+HELD_OUT_GROUPS = "held_out_groups.parquet"
+WEIGHTS = "weights.safetensors"
+REPORT = "report.html"
+TABLE = "table.json"
+COMPARISON = "comparison.html"
+PARTIAL = ".partial"
+
+
+def run_name(method: str, seed: int) -> str:
+    """The name of a run's folder; someone's own method has a colon in its name."""
+    return f"{method.replace(':', '-')}-seed{seed}"
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """Every complete run folder below `folder`."""
+    runs = [path.parent for path in sorted(folder.rglob(RUN))]
+    return [run for run in runs if not run.name.endswith(PARTIAL)]
