@@ -1,1 +1,1 @@
-"""What a run, a discovery or a bench leaves on disk: this room alone knows the files and formats."""
+"""What a run, a discovery or a bench leaves on disk; no other room knows these files."""

@@ -34,6 +34,11 @@ def run_name(method: str, seed: int) -> str:
     return f"{method.replace(':', '-')}-seed{seed}"
 
 
+def sheet_name(class_number: int) -> str:
+    """The picture that shows examples of one class, one row per cluster."""
+    return f"class-{class_number}.png"
+
+
 def find_runs(folder: Path) -> list[Path]:
     """Every complete run folder below `folder`."""
     runs = [path.parent for path in sorted(folder.rglob(RUN))]

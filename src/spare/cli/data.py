@@ -1,0 +1,89 @@
+"""`spare data`: fetch data sets, draw some, see which are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from spare.cli.app import Data, Json, Set, app
+from spare.cli.console import Bars, print_json
+
+data_app = App(name="data", help="Fetch data sets, or see which are there.")
+app.command(data_app)
+
+
+@data_app.command(name="get")
+def get(name: str, *, data: Data = None) -> None:
+    """Fetch a data set and check it, or say where to get it and where to put it."""
+    from spare.datasets import data_root, source_named
+
+    source = source_named(name)
+    if not hasattr(source, "get"):
+        there = source.present(data_root(data))
+        print(f"{name} is there" if there else source.where(data_root(data)))
+        return
+    with Bars() as bars:
+
+        def say(line: str) -> None:
+            bars.say(line)
+            bars.report(line, 0, 1)
+
+        folder = source.get(data_root(data), say)
+    print(f"{name} is in {folder}, and was checked")
+
+
+@data_app.command(name="list")
+def list_(*, data: Data = None, json: Json = False) -> None:
+    """Which data sets there are, and which are on this machine."""
+    from spare.datasets import SOURCES, data_root, source_named
+    from spare.report.text import table_text
+
+    root = data_root(data)
+    present = {name: source_named(name).present(root) for name in SOURCES}
+    if json:
+        print_json({"root": str(root), "present": present})
+        return
+    print(f"data folder: {root}")
+    rows = [[n, SOURCES[n], "there" if ok else f"spare data get {n}"] for n, ok in present.items()]
+    print(table_text(["name", "what", "here"], rows))
+
+
+@data_app.command(name="draw")
+def draw(
+    name: Literal["urbancars", "waterbirds", "celeba", "restricted_imagenet"],
+    *,
+    out: Annotated[
+        Path | None, Parameter(help="Folder to draw into; else the data folder's own place for it.")
+    ] = None,
+    data: Data = None,
+    set: Set = None,
+) -> None:
+    """Draw pictures in a benchmark's layout: two shortcuts at once (urbancars), or tiny sets."""
+    from spare.datasets import data_root
+    from spare.runs.plan import parse_overrides
+    from spare.synthetic.layouts import DRAWN, draw
+
+    folder = out or data_root(data) / name
+    with Bars() as bars:
+        draw(DRAWN[name], folder, parse_overrides(set or []), progress=bars.progress())
+    print(f"a drawn {name} is in {folder}")
+
+
+@data_app.command(name="cache")
+def cache(
+    *,
+    clear: Annotated[bool, Parameter(negative="", help="Remove it.")] = False,
+    json: Json = False,
+) -> None:
+    """How large the cache of decoded images is, and where; --clear removes it."""
+    from spare.images import cache
+
+    folder = cache.cache_folder()
+    usage = cache.clear(folder) if clear else cache.entries(folder)
+    if json:
+        print_json({"folder": str(folder), "entries": usage.entries, "bytes": usage.bytes})
+        return
+    what = "removed" if clear else "in the cache"
+    print(f"{usage.entries} data sets {what}, {usage.bytes / 1e6:,.0f} MB: {folder}")

@@ -1,0 +1,205 @@
+"""Verbs that train: demo, discover, train, bench."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from spare.cli.app import Data, Device, Json, Out, OwnData, Set, Task, Threads, app, settings_of
+from spare.cli.console import Bars, print_json, speak
+from spare.errors import InputError
+
+if TYPE_CHECKING:
+    from spare.progress import Progress
+
+
+@contextmanager
+def stoppable(bars: Bars) -> Iterator[Progress]:
+    """Progress as bars; Ctrl-C ends the work after its next step."""
+    from spare.runs.environment import stop_on_signal
+
+    with stop_on_signal() as should_stop:
+        yield bars.progress(should_stop)
+
+
+@app.command
+def demo(*, out: Out = None, json: Json = False) -> None:
+    """Colored digits, nothing to download: plain training against SPARE, in under a minute."""
+    folder = out or Path("runs/demo")
+    speak(
+        "Colored digits: in training 95 % of the digits 0-4 are orange and of 5-9 blue;\n"
+        "in the test set the color is a coin toss. Who learned digits, and who colors?\n",
+        quiet=json,
+    )
+    with Bars() as bars:
+        from spare import api
+        from spare.report.text import demo_text
+        from spare.report.write import write_report
+
+        with stoppable(bars) as progress:
+            bench = api.bench(
+                "digits", methods=["erm", "spare"], seeds=[0], out=folder, progress=progress
+            )
+            page = write_report(folder / "spare-seed0", progress=progress)
+    runs = {run.record["method"]: run.record for run in bench.runs}
+    if json:
+        print_json({"table": bench.table, "runs": runs, "report": str(page)})
+        return
+    print(demo_text(runs["erm"], runs["spare"]))
+    print(f"\nOpen in a browser to see them: {page}")
+    print("Run folders:")
+    for run in bench.runs:
+        print(f"  {run.folder}")
+
+
+@app.command
+def discover(
+    task: Task,
+    *,
+    inference: Annotated[
+        str, Parameter(help="What names the groups; see 'spare list halves'.")
+    ] = "spare",
+    seed: int = 0,
+    out: Out = None,
+    data: Data = None,
+    own: OwnData | None = None,
+    set: Set = None,
+    device: Device = None,
+    threads: Threads = 1,
+    json: Json = False,
+) -> None:
+    """Train a little on a task or on your own data, and show the groups that fall apart."""
+    with Bars() as bars:
+        from spare import api
+        from spare.records.layout import GROUPS
+
+        settings = settings_of(own, set, device)
+        with stoppable(bars) as progress:
+            found = api.discover(
+                task,
+                inference=inference,
+                seed=seed,
+                out=out,
+                data=data,
+                threads=threads,
+                progress=progress,
+                **settings,
+            )
+    if json:
+        print_json(found.record | {"folder": str(found.folder)})
+        return
+    groups = found.folder / GROUPS
+    print(found)
+    print(f"\nReport, to be opened in a browser: {found.report}")
+    print(f"One row per example: {groups}")
+    for name, sheet in found.sheets().items():
+        print(f"Pictures of {name}, one row per cluster: {sheet}")
+    if found.record["notes"].get("separated_at", 0) is not None:  # outputs cannot be trained on
+        words = ["spare", "train", task, "--groups", str(groups), *(own or OwnData()).words()]
+        words += [] if data is None else ["--data", str(data)]
+        for pair in set or []:
+            words += ["--set", pair]
+        print(f"Next: {shlex.join(words)}")
+
+
+@app.command
+def train(
+    task: Task,
+    *,
+    method: str = "spare",
+    groups: Annotated[
+        Path | None, Parameter(help="Groups from a file, such as discover's groups.parquet.")
+    ] = None,
+    seed: int = 0,
+    out: Out = None,
+    data: Data = None,
+    own: OwnData | None = None,
+    set: Set = None,
+    device: Device = None,
+    threads: Threads = 1,
+    json: Json = False,
+) -> None:
+    """Train one method on a task or your own data and score it. Interrupted, it can be resumed."""
+    with Bars() as bars:
+        from spare import api
+
+        settings = settings_of(own, set, device)
+        with stoppable(bars) as progress:
+            run = api.train(
+                task,
+                method=method,
+                groups=groups,
+                seed=seed,
+                out=out,
+                data=data,
+                threads=threads,
+                progress=progress,
+                **settings,
+            )
+    if json:
+        print_json(run.record | {"folder": str(run.folder)})
+        return
+    print(run)
+    print(f"\nRun folder: {run.folder}")
+    print(f"Report, to be opened in a browser: {run.report}")
+
+
+@app.command
+def bench(
+    task: Task,
+    *,
+    methods: Annotated[
+        str, Parameter(help="Names, or pairs such as eiil+spare, separated by commas; or all.")
+    ] = "erm,spare",
+    seeds: Annotated[str, Parameter(help="Numbers separated by commas.")] = "0,1,2",
+    out: Out = None,
+    data: Data = None,
+    own: OwnData | None = None,
+    set: Set = None,
+    device: Device = None,
+    jobs: Annotated[int, Parameter(help="Runs at a time, one thread each; 0 for all cores.")] = 0,
+    json: Json = False,
+) -> None:
+    """Run several methods with several seeds and print the table. Resumable."""
+    numbers = [_whole_number(word.strip()) for word in seeds.split(",") if word.strip()]
+    with Bars() as bars:
+        from spare import api
+        from spare.report.text import bench_text
+        from spare.runs.grid import RunsFailed
+
+        settings = settings_of(own, set, device)
+        with stoppable(bars) as progress:
+            try:
+                done = api.bench(
+                    task,
+                    methods=methods,
+                    seeds=numbers,
+                    out=out,
+                    data=data,
+                    jobs=jobs,
+                    progress=progress,
+                    **settings,
+                )
+            except RunsFailed as failed:  # the others are shown first
+                if failed.table["rows"] and not json:
+                    print(bench_text(failed.table))
+                elif failed.table["rows"]:
+                    print_json(failed.table)
+                raise
+    if json:
+        print_json(done.table | {"report": str(done.report)})
+        return
+    print(done)
+    print(f"\nReport, to be opened in a browser: {done.report}")
+    print(f"Run folders and table.json: {done.folder}")
+
+
+def _whole_number(text: str) -> int:
+    if not text.isdigit():
+        raise InputError(f"a seed is a whole number of at least 0, not {text!r}.")
+    return int(text)

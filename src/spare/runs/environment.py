@@ -1,0 +1,113 @@
+"""What surrounds a run: threads, signals, memory, warnings, and which code it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import resource
+import signal
+import subprocess
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+import spare
+from spare.errors import SpareWarning
+from spare.records.record import Code
+
+VERSIONED = ("torch", "torchvision", "numpy", "scikit-learn")
+#: Names the process that a worker must not outlive.
+PARENT = "SPARE_PARENT"
+
+
+@contextlib.contextmanager
+def limited_threads(count: int | None) -> Iterator[None]:
+    """The number of threads changes the last bits of a sum, so a run fixes it; None for all."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or os.cpu_count() or 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def collected_warnings(say: Callable[[str], None]) -> Iterator[list[str]]:
+    """Our own warnings within it, said once each and kept in the list."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SpareWarning)
+        yield notes
+    for warning in caught:
+        if issubclass(warning.category, SpareWarning):
+            if str(warning.message) not in notes:
+                notes.append(str(warning.message))
+        else:  # not ours to hold back
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    for note in notes:
+        say(f"warning: {note}")
+
+
+@contextlib.contextmanager
+def stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Within it, Ctrl-C and SIGTERM do not break off a step: they are asked for after it.
+
+    A worker process (SPARE_PARENT in its environment) also stops when its parent is gone.
+    """
+    received: list[int] = []  # not an Event: a second signal while it is being set would lock up
+    parent = int(os.environ.get(PARENT, 0))
+    before = {
+        number: signal.signal(number, lambda number, _: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield lambda: bool(received) or (parent != 0 and os.getppid() != parent)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def forget_peak_memory() -> None:
+    """Start measuring the peak anew, where the system can: a worker lives longer than a run."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory_mb() -> float:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1024 if platform.system() == "Linux" else peak / 1024**2
+
+
+def versions() -> dict[str, str]:
+    of_packages = {name: version(name) for name in VERSIONED}
+    return {"spare-ml": spare.__version__, "python": platform.python_version()} | of_packages
+
+
+@cache
+def code_version() -> Code:
+    """The package's version and, where it is used from a checkout, the commit."""
+    code: Code = {"version": spare.__version__}
+    checkout = Path(spare.__file__).parents[2]
+    if not ((checkout / ".git").exists() and (checkout / "src" / "spare").is_dir()):
+        return code
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        described = subprocess.run(
+            ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        code["commit"] = described.stdout.strip()
+    return code

@@ -1,0 +1,134 @@
+"""Worker processes that are kept busy with the runs of a bench."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import deque
+from typing import Any
+
+from spare.errors import Interrupted
+from spare.progress import Progress
+from spare.runs.environment import PARENT
+from spare.runs.worker import Job
+
+#: Lines of a worker's last words that are kept.
+LAST_LINES = 20
+
+
+def work_off(todo: deque[Job], workers: int | None, progress: Progress) -> list[str]:
+    """Do every job in `workers` processes at a time; returns a sentence for each that failed."""
+    failures: list[str] = []
+    events: queue.Queue[tuple[_Worker, dict[str, Any]]] = queue.Queue()
+    limit = workers or os.cpu_count() or 1
+    pool: list[_Worker] = []
+    try:
+        while todo or any(worker.job for worker in pool):
+            stopping = progress.should_stop()
+            if stopping:  # a terminal tells the whole group; another process told only this one
+                todo.clear()
+                for worker in pool:
+                    worker.process.terminate()
+            else:
+                _hand_out(todo, pool, limit, events)
+            try:
+                worker, event = events.get(timeout=0.5)
+            except queue.Empty:
+                continue
+            job = worker.job
+            if "report" in event and job is not None:
+                what, done, total = event["report"]
+                progress.report(f"{job.name}/{what}", done, total)
+            elif "say" in event and job is not None:
+                progress.say(f"{job.name}: {event['say']}")
+            elif "end" in event:
+                worker.job = None
+                if event.get("gone"):
+                    pool.remove(worker)
+                if job is None or (stopping and event["end"]):
+                    continue
+                if event["end"]:
+                    failures.append(f"{job.name}: {event['end']}")
+                    progress.say(f"{job.name} failed: {event['end']}")
+                else:
+                    progress.report(f"{job.name}/done", 1, 1)
+                    progress.say(f"{job.name} is done")
+    finally:
+        for worker in pool:
+            if worker.job is not None:  # something went wrong here: it ends at its next step
+                worker.process.terminate()
+            worker.close()
+    if progress.should_stop():
+        raise Interrupted("stopped; give the same command again to continue from the checkpoints.")
+    return failures
+
+
+def _hand_out(
+    todo: deque[Job],
+    pool: list[_Worker],
+    limit: int,
+    events: queue.Queue[tuple[_Worker, dict[str, Any]]],
+) -> None:
+    """Give every worker without a job the next one, and start workers while there is room."""
+    for worker in pool:
+        if todo and worker.job is None:
+            worker.give(todo.popleft())
+    while todo and len(pool) < limit:
+        pool.append(_Worker(events))
+        pool[-1].give(todo.popleft())
+
+
+class _Worker:
+    """A process that does one job at a time, and the thread that reads what it says."""
+
+    def __init__(self, events: queue.Queue[tuple[_Worker, dict[str, Any]]]):
+        # One thread each, also in libraries that start their own; it stops with its parent; and the
+        # current folder, which -m would put first on the path, shadows nothing.
+        alone = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        self.job: Job | None = None
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "spare.runs.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | alone | {PARENT: str(os.getpid())},
+        )
+        self._events = events
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def give(self, job: Job) -> None:
+        self.job = job
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):  # it is gone, which its reader tells
+            self.process.stdin.write(job.to_json() + "\n")
+            self.process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        last: deque[str] = deque(maxlen=LAST_LINES)
+        errors = threading.Thread(target=lambda: last.extend(self.process.stderr or ()))
+        errors.start()
+        for line in self.process.stdout:
+            self._events.put((self, json.loads(line)))
+        errors.join()
+        code = self.process.wait()
+        lines = [line.strip() for line in last if line.strip()]
+        reason = lines[-1] if code and lines else f"its process ended with code {code}"
+        self._events.put((self, {"end": reason, "gone": True}))
+
+    def close(self) -> None:
+        """Tell it that there are no more jobs, and wait until it is gone."""
+        if self.process.stdin is not None and not self.process.stdin.closed:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        self._reader.join()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()

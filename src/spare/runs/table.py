@@ -1,0 +1,127 @@
+"""The table of a bench: every method over its seeds, with what it cost and how far SPARE is off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from spare.records.record import BenchTable, Row, RunRecord, Spread
+
+#: What a table has of every run, where the run has it.
+SCORES = ("worst_group", "average", "adjusted_average", "id_accuracy", "worst_pattern")
+
+
+def table(runs: Iterable[RunRecord]) -> BenchTable:
+    """Rows per task, method and selection rule: mean and spread over seeds, selected and last."""
+    by_key: dict[tuple[str, ...], list[RunRecord]] = {}
+    for record in runs:
+        settings = json.dumps(record["settings"], sort_keys=True)
+        options = json.dumps(record["options"], sort_keys=True)
+        key = (record["task"], record["method"], record["selection"], settings, options)
+        by_key.setdefault(key, []).append(record)
+    rows = [_row(records) for records in by_key.values()]
+    for row in rows:
+        _add_cost(row, rows)
+        _add_difference(row, rows)
+    return {"rows": rows}
+
+
+def _row(records: list[RunRecord]) -> Row:
+    records = sorted(records, key=lambda r: r["seed"])
+    first = records[0]
+    split = "test" if "test" in first["scores"] else "val"
+    row: Row = {
+        "task": first["task"],
+        "method": first["method"],
+        "selection": first["selection"],
+        "sees": first["sees"],
+        "split": split,
+        "seeds": [r["seed"] for r in records],
+        "settings": first["settings"],
+        "options": first["options"],
+        "seconds": float(np.mean([_seconds(r) for r in records])),
+        "examples_seen": int(np.mean([r["examples_seen"] for r in records])),
+        "peak_memory_mb": float(np.mean([r["peak_memory_mb"] for r in records])),
+        "selected": _scores(records, split, "selected"),
+        "last": _scores(records, split, "last"),
+    }
+    if all(r.get("paper_rule") for r in records):
+        row["paper_rule_name"] = first["paper_rule"]
+        row["paper_rule"] = _scores(records, split, "paper_rule")
+    return row
+
+
+def _seconds(record: RunRecord) -> float:
+    """What training took; the findings are for people, and no part of a method's cost."""
+    return record["seconds"]["total"] - record["seconds"].get("findings", 0.0)
+
+
+def _scores(records: Sequence[RunRecord], split: str, when: str) -> dict[str, Any]:
+    scores: list[Mapping[str, Any]] = [r["scores"][split][when] for r in records]
+    spreads: dict[str, Any] = {
+        name: mean_and_spread([score[name] for score in scores])
+        for name in SCORES
+        if all(name in score for score in scores)
+    }
+    for kind in ("gaps", "inferred"):
+        if all(kind in score for score in scores):
+            names = scores[0][kind] if kind == "gaps" else ("worst_group", "average")
+            spreads[kind] = {
+                name: mean_and_spread([score[kind][name] for score in scores]) for name in names
+            }
+    return spreads
+
+
+def _add_cost(row: Row, rows: Sequence[Row]) -> None:
+    """Examples passed through a model, and time, relative to plain training in the same table."""
+    plain = [other for other in rows if other["method"] == "erm" and other["task"] == row["task"]]
+    if len(plain) == 1:
+        row["cost"] = {
+            "examples": row["examples_seen"] / plain[0]["examples_seen"],
+            "seconds": row["seconds"] / plain[0]["seconds"],
+        }
+
+
+def _add_difference(row: Row, rows: Sequence[Row]) -> None:
+    """Points that SPARE is above this row, seed by seed: the seed's data and weights are shared."""
+    ours = [other for other in rows if other["method"] == "spare" and other["task"] == row["task"]]
+    if len(ours) != 1 or row["method"] == "spare":
+        return
+    common = sorted({*row["seeds"]} & {*ours[0]["seeds"]})
+    if not common:
+        return
+
+    def values(of: Row, when: str, name: str) -> np.ndarray:
+        at = [of["seeds"].index(seed) for seed in common]
+        scores: dict[str, Any] = of["selected"] if when == "selected" else of["last"]
+        return np.array(scores[name]["values"])[at]
+
+    row["spare_minus_this"] = {"seeds": common} | {
+        when: {
+            name: mean_and_spread(values(ours[0], when, name) - values(row, when, name))
+            for name in ("worst_group", "average")
+        }
+        for when in ("selected", "last")
+    }
+
+
+def mean_and_spread(values: Sequence[float] | np.ndarray) -> Spread:
+    """Mean, sample standard deviation, a 95 % interval of the mean (Student's t; none for a single
+    seed), and the values themselves."""
+    count = len(values)
+    spread: Spread = {
+        "mean": float(np.mean(values)),
+        "sd": 0.0,
+        "interval": None,
+        "values": [float(value) for value in values],
+    }
+    if count > 1:
+        from scipy.stats import t
+
+        spread["sd"] = float(np.std(values, ddof=1))
+        half = float(t.ppf(0.975, count - 1)) * spread["sd"] / count**0.5
+        spread["interval"] = [spread["mean"] - half, spread["mean"] + half]
+    return spread
