@@ -78,13 +78,14 @@ def drawn_rows(call) -> np.ndarray:
 @pytest.fixture(scope="session")
 def digits_bench(tmp_path_factory):
     """A bench folder of two short runs: plain training, and SPARE."""
-    from spare.files import read_json, write_json
-    from spare.runs.grid import find_runs, table
-    from spare.runs.run import run
+    from spare.files import write_json
+    from spare.runs.table import table
+    from tests.walks import run
 
     folder = tmp_path_factory.mktemp("bench")
-    for method in ("erm", "spare"):
+    records = [
         run("digits", method, 0, folder / f"{method}-seed0", overrides={"epochs": "2"})
-    summary = table(read_json(path) for path in find_runs(folder))
-    write_json(folder / "table.json", summary | {"command": "spare bench digits"})
+        for method in ("erm", "spare")
+    ]
+    write_json(folder / "table.json", table(records) | {"command": "spare bench digits"})
     return folder

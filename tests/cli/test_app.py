@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import spare
-from spare.cli.app import main
+from spare.cli import main
 
 
 def spare_cli(*words, cwd=None, env=None):
@@ -94,7 +94,8 @@ def test_train_prints_scores_what_was_found_and_the_folder(capsys, tmp_path):
     assert "selection rule: val_worst_group; group labels the method saw: none" in out
     assert "What was found in each class after epoch" in out
     assert f"Run folder: {tmp_path / 'x'}\n" in out
-    assert out.endswith(f"spare report {tmp_path / 'x'}\n")
+    assert out.endswith(f"Report, to be opened in a browser: {tmp_path / 'x' / 'report.html'}\n")
+    assert (tmp_path / "x" / "report.html").is_file()
     code, out, err = call(capsys, *words)  # again: at once, and said
     assert code == 0
     assert err == f"{tmp_path / 'x'} is complete: nothing to do\n"

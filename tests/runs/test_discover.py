@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from spare.errors import DataError, InputError, Interrupted, RunError
-from spare.runs.discover import discover
-from spare.runs.run import run
+from spare.progress import Progress
 from tests.pictures import picture
+from tests.walks import discover, run
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +167,7 @@ def test_a_stopped_discovery_goes_on_and_changed_data_is_noticed(tmp_path, embed
     with pytest.raises(Interrupted):
         discover(
             str(embeddings), 0, tmp_path / "found", overrides=FAST,
-            should_stop=lambda: next(steps) == 5,
+            progress=Progress(should_stop=lambda: next(steps) == 5),
         )  # fmt: skip
     assert (tmp_path / "found.partial").exists()
     record = discover(str(embeddings), 0, tmp_path / "found", overrides=FAST)

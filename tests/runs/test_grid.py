@@ -9,11 +9,15 @@ import time
 
 import pytest
 
-from spare.cli.app import main
-from spare.cli.console import print_bench
+from spare.cli import main
 from spare.errors import InputError, RunError
 from spare.methods import METHODS
-from spare.runs.grid import RunsFailed, bench, find_runs, mean_and_spread, table
+from spare.progress import Progress
+from spare.records.layout import find_runs
+from spare.report.text import bench_text
+from spare.runs.grid import RunsFailed
+from spare.runs.table import mean_and_spread, table
+from tests.walks import bench
 
 QUICK = {"epochs": "1"}
 
@@ -22,13 +26,13 @@ QUICK = {"epochs": "1"}
 def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("bench")
     said = []
-    summary = bench("digits", ["spare", "erm"], [0, 1], out, overrides=QUICK, say=said.append)
+    summary = bench("digits", ["spare", "erm"], [0, 1], out, overrides=QUICK, progress=Progress(say=said.append))
     return out, summary
 
 
-def test_one_folder_a_run_and_a_table(done):
+def test_one_folder_per_run_and_a_table(done):
     out, summary = done
-    names = sorted(path.parent.name for path in find_runs(out))
+    names = sorted(run.name for run in find_runs(out))
     assert names == ["erm-seed0", "erm-seed1", "spare-seed0", "spare-seed1"]
     assert json.loads((out / "table.json").read_text()) == summary
     assert [row["method"] for row in summary["rows"]] == ["spare", "erm"]  # as they were named
@@ -43,19 +47,18 @@ def test_one_folder_a_run_and_a_table(done):
     assert summary["command"] == command
 
 
-def test_one_seed_has_no_spread(done, capsys):
+def test_one_seed_has_no_spread(done):
     out, summary = done
-    print_bench(summary)
-    assert capsys.readouterr().out.count(" ± ") > 8  # both methods, and the line above them
-    print_bench(table([json.loads((out / "erm-seed0" / "run.json").read_text())]))
-    assert capsys.readouterr().out.count(" ± ") == 1  # only the line above
+    assert bench_text(summary).count(" ± ") > 8  # both methods, and the line above them
+    one = table([json.loads((out / "erm-seed0" / "run.json").read_text())])
+    assert bench_text(one).count(" ± ") == 1  # only the line above
 
 
 def test_given_again_it_only_reads(done, monkeypatch):
     out, summary = done
-    monkeypatch.setattr("spare.runs.grid._start", lambda *_: pytest.fail("a run was started"))
+    monkeypatch.setattr("spare.runs.pool._Worker", lambda *_: pytest.fail("a run was started"))
     said = []
-    again = bench("digits", ["spare", "erm"], [0, 1], out, overrides=QUICK, say=said.append)
+    again = bench("digits", ["spare", "erm"], [0, 1], out, overrides=QUICK, progress=Progress(say=said.append))
     assert again == summary
     assert len([line for line in said if line.endswith("is complete")]) == 4
 
@@ -119,7 +122,7 @@ def test_where_no_run_is_left_there_is_only_the_reason(tmp_path, capsys):
             tmp_path,
             overrides=QUICK | {"selection": "val_inferred_groups"},
         )
-    assert it.value.summary["rows"] == []
+    assert it.value.table["rows"] == []
 
 
 def test_mean_and_spread():
@@ -161,20 +164,20 @@ def test_cost_is_relative_to_plain_training():
     assert "cost" not in table(runs[1:])["rows"][0]
 
 
-def test_scores_by_a_methods_own_rule_stand_beside_the_others_with_its_name():
+def test_scores_by_a_methods_paper_rule_stand_beside_the_others_with_its_name():
     runs = [record("erm", 0, 0.2), record("lff", 0, 0.5), record("lff", 1, 0.7)]
     for run in runs[1:]:
-        run["own_rule"] = "last"
-        run["scores"]["test"]["own_rule"] = run["scores"]["test"]["last"]
+        run["paper_rule"] = "last"
+        run["scores"]["test"]["paper_rule"] = run["scores"]["test"]["last"]
     plain, own = table(runs)["rows"]
-    assert "own_rule" not in plain
-    assert own["own_rule_name"] == "last"
-    assert own["own_rule"]["worst_group"] == own["last"]["worst_group"]
+    assert "paper_rule" not in plain
+    assert own["paper_rule_name"] == "last"
+    assert own["paper_rule"]["worst_group"] == own["last"]["worst_group"]
 
 
 def test_all_stands_for_every_method(monkeypatch, tmp_path):
     named = []
-    monkeypatch.setattr("spare.runs.grid._run_all", lambda task, todo, *_: named.extend(todo) or [])
+    monkeypatch.setattr("spare.runs.grid.work_off", lambda todo, *_: named.extend(todo) or [])
     bench("digits", ["all"], [0], tmp_path)
     assert [job.method for job in named] == list(METHODS)
 
@@ -205,7 +208,7 @@ def test_workers_stop_with_their_parent(tmp_path, sign):
         process.wait()
     if sign != signal.SIGKILL:
         assert process.returncode == 130
-        line = "spare: stopped; give the same command again to go on from the checkpoints.\n"
+        line = "spare: stopped; give the same command again to continue from the checkpoints.\n"
         assert errors.decode() == line
     while any(alive(worker) for worker in workers):
         assert time.monotonic() < deadline + 30

@@ -1,3 +1,5 @@
+"""Settings in three layers, and presets that are valid everywhere."""
+
 from __future__ import annotations
 
 import tomllib
@@ -8,23 +10,23 @@ import pytest
 from spare.datasets import DATASETS, OWN_DATA, Source, locate
 from spare.errors import InputError
 from spare.methods import METHODS
-from spare.runs.plan import parse_overrides, plan
+from spare.runs.plan import make_plan, parse_overrides
 
 
 @pytest.mark.parametrize("kind", OWN_DATA)
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_presets_of_own_data_are_valid_and_use_no_group_label(kind, method, tmp_path):
-    planned = plan(Source("mine", kind, tmp_path), method, {})
-    assert planned.settings.selection in ("val_average", "val_inferred_groups", "last")
-    assert planned.model.model
+    plan = make_plan(Source("mine", kind, tmp_path), method, {})
+    assert plan.settings.selection in ("val_average", "val_inferred_groups", "last")
+    assert plan.model.model
 
 
 @pytest.mark.parametrize("task", DATASETS)
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_every_preset_is_valid_for_every_method(task, method):
-    planned = plan(locate(task), method, {})
-    assert planned.source.name == task
-    assert "epochs" in planned.flat_settings()
+    plan = make_plan(locate(task), method, {})
+    assert plan.source.name == task
+    assert "epochs" in plan.flat_settings()
 
 
 def test_every_preset_belongs_to_a_task_and_names_only_methods_that_exist():
@@ -35,8 +37,8 @@ def test_every_preset_belongs_to_a_task_and_names_only_methods_that_exist():
 
 
 def test_the_papers_values_for_colored_mnist():
-    planned = plan(locate("cmnist"), METHODS["spare"], {})
-    settings, options = planned.flat_settings(), planned.flat_options()
+    plan = make_plan(locate("cmnist"), METHODS["spare"], {})
+    settings, options = plan.flat_settings(), plan.flat_options()
     assert (options["early_lr"], options["early_weight_decay"]) == (1e-3, 1e-3)
     assert (settings["batch_size"], settings["epochs"]) == (32, 20)
     assert (settings["palette"], settings["p_corr"]) == ("paper", 0.995)
@@ -46,18 +48,18 @@ def test_the_command_line_wins_and_words_become_values():
     overrides = parse_overrides(
         ["lr=0.1", "nesterov=yes", "lr_steps=3,5", "palette = distinct", "power=1,1,2,1,1"]
     )
-    planned = plan(locate("cmnist"), METHODS["spare"], overrides)
-    assert planned.settings.lr == 0.1
-    assert planned.settings.nesterov is True
-    assert planned.settings.lr_steps == (3, 5)
-    assert planned.choices["palette"] == "distinct"
-    assert planned.options.power == (1.0, 1.0, 2.0, 1.0, 1.0)
-    assert planned.flat_options()["power"] == [1.0, 1.0, 2.0, 1.0, 1.0]
+    plan = make_plan(locate("cmnist"), METHODS["spare"], overrides)
+    assert plan.settings.lr == 0.1
+    assert plan.settings.nesterov is True
+    assert plan.settings.lr_steps == (3, 5)
+    assert plan.choices["palette"] == "distinct"
+    assert plan.options.power == (1.0, 1.0, 2.0, 1.0, 1.0)
+    assert plan.flat_options()["power"] == [1.0, 1.0, 2.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("value", ["3", "auto", "val"])
 def test_an_epoch_or_a_rule_for_when_to_separate(value):
-    options = plan(locate("cmnist"), METHODS["spare"], {"separate_at": value}).options
+    options = make_plan(locate("cmnist"), METHODS["spare"], {"separate_at": value}).options
     assert str(options.separate_at) == value
 
 
@@ -73,10 +75,10 @@ def test_an_epoch_or_a_rule_for_when_to_separate(value):
     ],
 )
 def test_from_scratch_on_large_images_groups_are_looked_for_later(overrides, candidates, tmp_path):
-    planned = plan(Source("mine", "folder", tmp_path), METHODS["spare"], overrides)
-    assert planned.options.candidates == candidates
+    plan = make_plan(Source("mine", "folder", tmp_path), METHODS["spare"], overrides)
+    assert plan.options.candidates == candidates
 
 
 def test_another_methods_option_is_unknown_here():
     with pytest.raises(InputError, match="unknown setting for erm on cmnist"):
-        plan(locate("cmnist"), METHODS["erm"], {"k_max": "3"})
+        make_plan(locate("cmnist"), METHODS["erm"], {"k_max": "3"})

@@ -22,9 +22,12 @@ from spare import files
 from spare.datasets import locate
 from spare.errors import DataError, InputError, Interrupted, RunError
 from spare.methods import METHODS, method_named
-from spare.records.weights_file import network_with, read_states
-from spare.runs.plan import plan
-from spare.runs.run import run, stop_on_signal
+from spare.progress import SILENT, Progress
+from spare.records.weights_file import read_weights
+from spare.runs.environment import stop_on_signal
+from spare.runs.plan import make_plan
+from spare.runs.restore import network_with
+from tests.walks import run
 
 QUICK = {"epochs": "2"}
 
@@ -93,14 +96,14 @@ def test_the_group_table_is_one_row_an_example(done):
 
 def test_weights_of_the_selected_and_the_last_epoch_and_of_the_early_model_are_there(done):
     folder, record = done
-    states = read_states(folder)
+    states = read_weights(folder)
     assert set(states) == {"selected", "last", "early"}
     # Each is what its scores are of.
-    planned = plan(locate("digits"), method_named("spare"), {"epochs": "2"})
-    task = planned.load_task(0, lambda *_: None)
+    plan = make_plan(locate("digits"), method_named("spare"), {"epochs": "2"})
+    task = plan.load_task(0, SILENT)
     labels = task.test.labels
     for when, state in states.items():
-        network = network_with(state, planned, task, lambda *_: None).eval()
+        network = network_with(state, plan, task, SILENT).eval()
         with torch.inference_mode():
             said = network(task.test.inputs.take(np.arange(len(labels)))).argmax(1).numpy()
         assert (said == labels).mean() == pytest.approx(record["scores"]["test"][when]["average"])
@@ -108,7 +111,7 @@ def test_weights_of_the_selected_and_the_last_epoch_and_of_the_early_model_are_t
 
 def test_a_complete_run_is_not_run_again(done, monkeypatch):
     folder, record = done
-    monkeypatch.setattr("spare.runs.run._work", lambda *_: pytest.fail("it was run again"))
+    monkeypatch.setattr("spare.runs.run._walk", lambda *_: pytest.fail("it was run again"))
     assert quick(folder) == record
 
 
@@ -147,7 +150,7 @@ def test_a_folder_of_a_newer_version_is_refused(done, tmp_path):
 def test_two_processes_do_not_share_a_folder(tmp_path, monkeypatch):
     import fcntl
 
-    monkeypatch.setattr("spare.records.folder.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("spare.files.LOCK_SECONDS", 0.2)
     partial = tmp_path / "x.partial"
     partial.mkdir()
     with (partial / ".lock").open("w") as lock:
@@ -238,18 +241,18 @@ def test_a_group_without_training_examples_is_said(tmp_path):
     data = own_features(tmp_path, labels, place=place, split=split)
     said = []
     overrides = {"attributes": "place", "epochs": "1"}
-    run(data, "gb", 0, tmp_path / "x", overrides=overrides, say=said.append)
+    run(data, "gb", 0, tmp_path / "x", overrides=overrides, progress=Progress(say=said.append))
     assert any("group 1/0 is in validation and has no training example" in line for line in said)
 
 
 def test_a_method_with_a_rule_of_its_own_has_both_stored(tmp_path):
     record = quick(tmp_path / "x", "erm", overrides={"epochs": "3"})
-    assert record["own_rule"] == "val_average"
+    assert record["paper_rule"] == "val_average"
     for split in ("val", "test"):
-        assert set(record["scores"][split]) == {"selected", "own_rule", "last"}
+        assert set(record["scores"][split]) == {"selected", "paper_rule", "last"}
     averages = [epoch["average"] for epoch in record["history"]]
-    assert record["own_epoch"] == 1 + averages.index(max(averages))
-    assert record["scores"]["val"]["own_rule"]["average"] == pytest.approx(max(averages))
+    assert record["paper_rule_epoch"] == 1 + averages.index(max(averages))
+    assert record["scores"]["val"]["paper_rule"]["average"] == pytest.approx(max(averages))
 
 
 def test_a_recipe_cannot_learn_what_validation_groups_say(tmp_path, monkeypatch):
@@ -271,7 +274,7 @@ def test_a_recipe_cannot_learn_what_validation_groups_say(tmp_path, monkeypatch)
 
 
 def test_a_disk_that_refuses_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
-    """The third checkpoint cannot be written: one sentence, and the same command goes on."""
+    """The third checkpoint cannot be written: one sentence, and the same command continues."""
     whole = quick(tmp_path / "whole", "erm", overrides={"epochs": "4"})
     real, count = files.os.replace, 0
 
@@ -292,7 +295,7 @@ def test_a_disk_that_refuses_keeps_the_last_good_checkpoint(tmp_path, monkeypatc
         tmp_path / "x",
         "erm",
         overrides={"epochs": "4"},
-        report=lambda what, done, total: epochs.append(done) if what == "train" else None,
+        progress=Progress(report=lambda w, done, _: epochs.append(done) if w == "train" else None),
     )
     assert min(epochs) > 29  # the first epochs were not trained again (29 steps each)
     assert again["scores"] == whole["scores"]
@@ -331,7 +334,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
         return stop
 
     with pytest.raises(Interrupted):
-        quick(tmp_path / "x", "erm", should_stop=stop_after(10))
+        quick(tmp_path / "x", "erm", progress=Progress(should_stop=stop_after(10)))
     checkpoint = tmp_path / "x.partial" / "train.checkpoint"
     checkpoint.write_bytes(checkpoint.read_bytes()[:100])
     with pytest.raises(RunError, match=r"train\.checkpoint cannot be read .*delete it"):
@@ -384,7 +387,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_numbers(tmp_path):
     assert groups[0].equals(groups[1])
 
 
-def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_go_on(tmp_path):
+def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_continue(tmp_path):
     partial = tmp_path / "x.partial"
     process = start(tmp_path / "x")
     wait_for(lambda: list(partial.glob("*.checkpoint")), process)
@@ -392,7 +395,7 @@ def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_go_on(tmp_path):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors.decode() == (
-        "spare: stopped; the checkpoint is written, and the same command goes on from it.\n"
+        "spare: stopped; the checkpoint is written, and the same command continues from it.\n"
     )
     assert list(partial.glob("*.checkpoint"))
     assert not list(partial.glob("*.tmp"))
@@ -411,7 +414,7 @@ def test_many_signals_at_once_stop_it_just_as_one_does():
     """A parent that is told to stop tells its workers again and again."""
     code = """
 import time
-from spare.runs.run import stop_on_signal
+from spare.runs.environment import stop_on_signal
 with stop_on_signal() as should_stop:
     print("ready", flush=True)
     while not should_stop():
