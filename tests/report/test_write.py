@@ -58,7 +58,9 @@ def test_a_run_without_clusters_is_shown_on_the_groups_it_is_worst_at(runs):
 
 def test_runs_look_side_by_side_and_a_bench_has_a_page_of_its_own(runs, tmp_path):
     said = []
-    page = write_comparison_of([runs / "erm-seed0", runs / "spare-seed0"], tmp_path, progress=Progress(say=said.append))
+    page = write_comparison_of(
+        [runs / "erm-seed0", runs / "spare-seed0"], tmp_path, progress=Progress(say=said.append)
+    )
     assert said == []
     assert page.read_text().count('class="tile"') == 4 * 3 * 3
     page = write_report(runs, progress=Progress(say=said.append))
@@ -83,7 +85,11 @@ def test_without_the_data_the_numbers_are_there(runs, tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
         write_json(tmp_path / name / "run.json", record | {"data": "another"})
     said = []
-    page = write_comparison_of([tmp_path / "erm-seed0", tmp_path / "spare-seed0"], tmp_path, progress=Progress(say=said.append))
+    page = write_comparison_of(
+        [tmp_path / "erm-seed0", tmp_path / "spare-seed0"],
+        tmp_path,
+        progress=Progress(say=said.append),
+    )
     assert len(said) == 2
     assert "does not show where erm looks: digits has changed since." in said[0]
     assert "Groups on test" in page.read_text()
@@ -169,7 +175,9 @@ def test_pictures_that_are_gone_are_grey_squares_and_the_others_are_the_right_on
     root = picture_folder(tmp_path / "pets", {"cat": 24, "dog": 24})
     small = {"model": "small_cnn", "resize": "16", "crop": "16", "epochs": "2"}
     api.discover(str(root), out=tmp_path / "found", **small)
-    examples = read_recorded_groups(tmp_path / "found", read_record(tmp_path / "found")["discovery"])
+    examples = read_recorded_groups(
+        tmp_path / "found", read_record(tmp_path / "found")["discovery"]
+    )
     names, labels = examples.names, examples.labels
     gone = names[::4]
     for name in gone:

@@ -26,7 +26,9 @@ QUICK = {"epochs": "1"}
 def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("bench")
     said = []
-    summary = bench("digits", ["spare", "erm"], [0, 1], out, overrides=QUICK, progress=Progress(say=said.append))
+    summary = bench(
+        "digits", ["spare", "erm"], [0, 1], out, overrides=QUICK, progress=Progress(say=said.append)
+    )
     return out, summary
 
 
@@ -58,7 +60,9 @@ def test_given_again_it_only_reads(done, monkeypatch):
     out, summary = done
     monkeypatch.setattr("spare.runs.pool._Worker", lambda *_: pytest.fail("a run was started"))
     said = []
-    again = bench("digits", ["spare", "erm"], [0, 1], out, overrides=QUICK, progress=Progress(say=said.append))
+    again = bench(
+        "digits", ["spare", "erm"], [0, 1], out, overrides=QUICK, progress=Progress(say=said.append)
+    )
     assert again == summary
     assert len([line for line in said if line.endswith("is complete")]) == 4
 

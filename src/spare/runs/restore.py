@@ -38,6 +38,14 @@ def plan_of(record: DiscoveryRecord, data: Path | None = None, trust: bool = Fal
     return make_plan(source, method_named(name) if is_run(record) else discovery_with(name), asked)
 
 
+def load_data(
+    task: str, data: Path | None, overrides: Mapping[str, Any], progress: Progress
+) -> Task:
+    """The data alone, without a method to train on it."""
+    source = locate(task, data, overrides)
+    return make_plan(source, method_named("erm"), overrides).load_task(0, progress)
+
+
 def _refuse_code(record: DiscoveryRecord, asked: Mapping[str, Any]) -> None:
     """Nothing that a folder names is imported: it may be anyone's."""
     model = str(asked.get("model", ""))

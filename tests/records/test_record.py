@@ -1,0 +1,81 @@
+"""Records as they were written, now and by older versions."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from spare.errors import InputError, RunError
+from spare.records.folder import finished
+from spare.records.layout import find_runs, run_name
+from spare.records.record import FORMAT, read_record, read_run, upgraded
+
+OLD = {
+    "format": 1,
+    "task": "digits",
+    "data": "",
+    "method": "erm",
+    "seed": 0,
+    "settings": {"epochs": 2, "normalise": "half"},
+    "options": {"k_max": 5},
+    "own_rule": "val_average",
+    "own_epoch": 3,
+    "scores": {"test": {"selected": {"average": 0.5}, "own_rule": {"average": 0.6}}},
+    "notes": {"initial": 1},
+}
+
+
+def test_a_record_of_the_first_format_is_upgraded_and_no_number_changes():
+    before = copy.deepcopy(OLD)
+    record = upgraded(OLD, "somewhere")
+    assert before == OLD
+    assert record["format"] == FORMAT
+    assert record["settings"] == {
+        "epochs": 2,
+        "normalize": "half",
+        "optimizer": "sgd",
+        "device": "cpu",
+        "precision": "float32",
+    }
+    assert record["options"] == {"k_max": 5, "clusterer": "kmeans"}
+    assert (record["paper_rule"], record["paper_rule_epoch"]) == ("val_average", 3)
+    assert record["scores"]["test"] == {
+        "selected": {"average": 0.5},
+        "paper_rule": {"average": 0.6},
+    }
+    assert record["notes"] == {"weight_seed": 1}
+    assert upgraded(record, "somewhere") == record
+
+
+def test_a_finished_folder_of_an_older_version_is_found_done(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps(OLD))
+    wanted = upgraded(OLD, tmp_path)
+    assert finished(tmp_path, wanted) == wanted
+    with pytest.raises(RunError, match="epochs is 2 there, 3 was asked for"):
+        finished(tmp_path, {**wanted, "settings": wanted["settings"] | {"epochs": 3}})
+
+
+def test_a_record_of_a_newer_version_is_refused_in_one_sentence(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps(OLD | {"format": FORMAT + 1}))
+    with pytest.raises(RunError, match="newer version of spare-ml: upgrade to read it"):
+        read_record(tmp_path)
+
+
+def test_a_folder_without_a_record_and_a_discovery_where_a_run_is_needed(tmp_path):
+    with pytest.raises(InputError, match="holds neither a run nor a discovery"):
+        read_record(tmp_path)
+    found = {key: value for key, value in OLD.items() if key != "scores"}
+    (tmp_path / "discovery.json").write_text(json.dumps(found))
+    assert read_record(tmp_path)["associations"] == []
+    with pytest.raises(InputError, match="is a discovery, which has no scores"):
+        read_run(tmp_path)
+
+
+def test_only_complete_runs_are_found(tmp_path):
+    for name in ("a/erm-seed0", "b/erm-seed1.partial", "spare-seed0"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "run.json").write_text("{}")
+    assert [run.name for run in find_runs(tmp_path)] == ["erm-seed0", "spare-seed0"]
+    assert run_name("mine:METHOD", 3) == "mine-METHOD-seed3"
