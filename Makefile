@@ -1,5 +1,8 @@
-# make demo    a virtual environment, the package, and a first look: no data to download
-# make test    the same set-up, then every check that CI runs
+# make demo      set-up (virtual environment and package: 2 minutes), then a first look: 1 minute
+# make test      the same set-up, then every check that CI runs: 5 minutes on two cores
+# make long      the tests that take longer than that
+# make results   the tables of docs/results.md and README.md, from results/
+# make clean     removes the virtual environment and runs/
 
 PYTHON ?= python3
 VENV   := .venv
@@ -17,11 +20,11 @@ test: $(READY) browser
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# Reports are tested in a real browser where one can be had; where not, those tests are skipped.
+# Reports are tested in a real browser; where there is none to install, those tests are skipped.
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 		{ apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || \
-		echo "no chromium here, and none could be installed: its tests are skipped"
+		echo "chromium is missing and could not be installed: the tests that need it are skipped"
 
 long: $(READY)
 	$(BIN)/python -m pytest -m long
@@ -29,10 +32,10 @@ long: $(READY)
 results: $(READY)
 	$(BIN)/python docs/make_results.py
 
-# torch and torchvision are resolved together in the one command that installs everything.
+# One command installs everything, so that pip picks versions of torch and torchvision that match.
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Python 3.11 or later is needed; name one with: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+		{ echo "Python 3.11 or later is needed; choose one with: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
