@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from scipy.stats.contingency import association
 
-from spare.findings.associations import MOST_VALUES, associations, cramers_v, parted
+from spare.data.inputs import TensorInputs
+from spare.findings.associations import (
+    MOST_VALUES,
+    associations,
+    associations_of,
+    binned,
+    cramers_v,
+)
+from tests.conftest import toy_task
 
 rng = np.random.default_rng(0)
 
 
-def found_for(ids, labels, attributes, values=None, **more):
+def ranked_for(ids, labels, attributes, values=None, **more):
     values = values or {
         name: [f"v{i}" for i in range(max(codes) + 1)] for name, codes in attributes.items()
     }
@@ -19,7 +30,7 @@ def found_for(ids, labels, attributes, values=None, **more):
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (3, 2), (2, 5), (4, 4)])
-def test_v_is_scipys(shape):
+def test_v_equals_scipys(shape):
     table = rng.integers(1, 50, shape)
     assert cramers_v(table) == pytest.approx(association(table, method="cramer"))
 
@@ -29,8 +40,8 @@ def test_an_attribute_that_goes_with_the_label_alone_does_not_go_with_the_cluste
     ids = labels * 2 + (rng.random(1000) < 0.1)
     place = np.where(ids % 2 == 1, 1 - labels, labels)  # the shortcut, broken in small clusters
     other = rng.integers(0, 3, 1000)
-    ranked = found_for(ids, labels, {"other": other, "label": labels, "place": place})
-    assert [one["attribute"] for one in ranked] == ["place", "other"]  # label varies in no class
+    ranked = ranked_for(ids, labels, {"other": other, "label": labels, "place": place})
+    assert [each["attribute"] for each in ranked] == ["place", "other"]  # label varies in no class
     assert ranked[0]["v"] == pytest.approx(1)
     assert ranked[0]["classes"] == {"cat": pytest.approx(1), "dog": pytest.approx(1)}
     assert ranked[0]["clusters"]["1"]["value"] == "v1"
@@ -44,9 +55,9 @@ def test_the_interval_holds_v_and_narrows_with_examples():
         labels = np.zeros(n, dtype=int)
         ids = (np.arange(n) % 10 == 0).astype(int)
         codes = np.where(np.random.default_rng(1).random(n) < 0.7, ids, 1 - ids)
-        (one,) = found_for(ids, labels, {"a": codes})
-        low, high = one["interval"]
-        assert low <= one["v"] <= high
+        (only,) = ranked_for(ids, labels, {"a": codes})
+        low, high = only["interval"]
+        assert low <= only["v"] <= high
         return high - low
 
     assert interval(20_000) < interval(500) / 3
@@ -57,24 +68,50 @@ def test_thousands_of_values_and_missing_ones_are_lumped():
     ids = np.arange(4000) % 2
     many = np.arange(4000) % 3000
     many[:100] = -1
-    (one,) = found_for(ids, labels, {"many": many}, {"many": [f"v{i}" for i in range(3000)]})
-    named = {cluster["value"] for cluster in one["clusters"].values()}
-    assert len(named) == 2
-    assert one["v"] <= 1
+    (only,) = ranked_for(ids, labels, {"many": many}, {"many": [f"v{i}" for i in range(3000)]})
+    values = {cluster["value"] for cluster in only["clusters"].values()}
+    assert len(values) == 2
+    assert only["v"] <= 1
     half = np.where(ids == 1, -1, 0)
-    (one,) = found_for(ids, labels, {"half": half}, {"half": ["known"]})
-    assert one["clusters"]["1"]["value"] == "(missing)"
-    assert one["v"] == pytest.approx(1)
+    (only,) = ranked_for(ids, labels, {"half": half}, {"half": ["known"]})
+    assert only["clusters"]["1"]["value"] == "(missing)"
+    assert only["v"] == pytest.approx(1)
     nothing = np.full(4000, -1)
-    assert found_for(ids, labels, {"nothing": nothing}, {"nothing": []}) == []
+    assert ranked_for(ids, labels, {"nothing": nothing}, {"nothing": []}) == []
     assert MOST_VALUES < 3000
 
 
 def test_numbers_become_a_few_values():
-    codes, called = parted(np.array([0.0, 0.0, 0.0, 5.0, np.nan]))
+    codes, names = binned(np.array([0.0, 0.0, 0.0, 5.0, np.nan]))
     assert codes[-1] == -1
-    assert codes[3] == max(codes) == len(called) - 1
-    assert parted(np.full(5, np.nan))[1] == ()
-    codes, called = parted(np.full(5, 2.0))
-    assert called == ("2",)
+    assert codes[3] == max(codes) == len(names) - 1
+    assert binned(np.full(5, np.nan))[1] == ()
+    codes, names = binned(np.full(5, 2.0))
+    assert names == ("2",)
     assert set(codes) == {0}
+
+
+def test_a_task_is_compared_with_its_attributes_and_with_what_its_pictures_show():
+    task = toy_task(n=200)
+    place = task.train.attributes["place"]
+    pixels = torch.randint(0, 50, (200, 3, 6, 6), dtype=torch.uint8)
+    pixels[torch.as_tensor(place == 1), 2] += 150  # one place is blue
+    task = replace(task, train=replace(task.train, inputs=TensorInputs(pixels)))
+    ids = task.train.labels * 2 + (place != task.train.labels)
+    ranked = associations_of(task, ids, seed=0)
+    strength = {each["attribute"]: each["v"] for each in ranked}
+    assert ranked[0]["attribute"] == "place"
+    assert strength["place"] == pytest.approx(1)
+    assert strength["image: blue"] > 0.5 > strength["image: sharpness"]
+    assert ranked == associations_of(task, ids, seed=0)
+    assert "image: size" not in strength  # the sizes of these pictures are not known
+    heights = np.where(place, 10, 200) + np.arange(200) % 10
+    known = replace(task, sizes=np.stack([heights, np.full(200, 5)], 1))
+    strength = {each["attribute"]: each["v"] for each in associations_of(known, ids, seed=0)}
+    assert strength["image: size"] > 0.8
+
+
+def test_data_without_pictures_has_only_its_attributes():
+    task = toy_task(n=200)
+    ids = task.train.labels * 2 + (task.train.attributes["place"] != task.train.labels)
+    assert [each["attribute"] for each in associations_of(task, ids, seed=0)] == ["place"]

@@ -5,24 +5,32 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spare.findings.describe import Look, judged
-from spare.findings.verdict import FOUND, NONE, WEAK, class_verdict, overall, strongest
+from spare.findings.verdict import (
+    FOUND,
+    NONE,
+    WEAK,
+    class_verdict,
+    overall,
+    strongest,
+    verdict_of,
+)
 from spare.groups.clusters import infer_groups
+from spare.methods.method import EarlyOutputs
 from tests.conftest import toy_task
 
 LARGE = {"size": 900, "accuracy": 1.0}
 
 
-def says(*small, large=LARGE, silhouette=0.95):
-    clusters = [large, *({"size": size, "accuracy": right} for size, right in small)]
+def verdict_on(*small, large=LARGE, silhouette=0.95):
+    clusters = [large, *({"size": size, "accuracy": accuracy} for size, accuracy in small)]
     return class_verdict(clusters, silhouette)["verdict"]
 
 
-def test_a_block_that_is_taken_for_others_with_nothing_between():
-    assert says((100, 0.0)) == FOUND
-    assert says((60, 0.0), (40, 0.1)) == FOUND
-    assert says((90, 0.0), (10, 1.0)) == FOUND  # the block as a whole
-    assert says((40, 0.0), (60, 1.0)) == NONE
+def test_a_mistaken_block_far_from_the_rest_is_a_shortcut():
+    assert verdict_on((100, 0.0)) == FOUND
+    assert verdict_on((60, 0.0), (40, 0.1)) == FOUND
+    assert verdict_on((90, 0.0), (10, 1.0)) == FOUND  # the block as a whole
+    assert verdict_on((40, 0.0), (60, 1.0)) == NONE
 
 
 @pytest.mark.parametrize(
@@ -30,24 +38,24 @@ def test_a_block_that_is_taken_for_others_with_nothing_between():
     [
         ((100, 0.6), LARGE, 0.95),  # hard examples: many of them are right
         ((100, 0.0), {"size": 900, "accuracy": 0.7}, 0.95),  # the rest is not learned either
-        ((100, 0.0), LARGE, 0.7),  # mistakes shade into the rest
+        ((100, 0.0), LARGE, 0.7),  # the mistakes shade into the rest
         ((4, 0.0), LARGE, 0.99),  # too few to say
         ((400, 0.0), LARGE, 0.99),  # a large part of the class: two kinds, not a shortcut
     ],
 )
-def test_what_lacks_one_of_the_three_is_none(small, large, silhouette):
-    assert says(small, large=large, silhouette=silhouette) == NONE
+def test_a_class_that_fails_one_condition_has_no_shortcut(small, large, silhouette):
+    assert verdict_on(small, large=large, silhouette=silhouette) == NONE
 
 
-def test_nearly_is_weak_and_without_clusters_there_is_nothing():
-    assert says((100, 0.45)) == WEAK
-    assert says((200, 0.0)) == WEAK
-    assert says((100, 0.0), silhouette=0.85) == WEAK
+def test_a_near_miss_is_weak_evidence_and_one_cluster_is_none():
+    assert verdict_on((100, 0.45)) == WEAK
+    assert verdict_on((200, 0.0)) == WEAK
+    assert verdict_on((100, 0.0), silhouette=0.85) == WEAK
     assert class_verdict([LARGE], None) == {"verdict": NONE, "strength": None, "block": 0}
     assert class_verdict([LARGE, {"size": 0, "accuracy": None}], 0.9)["verdict"] == NONE
 
 
-def test_the_strength_is_that_of_the_fact_that_is_met_least():
+def test_the_strength_is_that_of_the_condition_that_is_met_least():
     half = class_verdict([LARGE, {"size": 100, "accuracy": 0.425}], 0.95)
     assert half["strength"] == pytest.approx(0.5)
     assert class_verdict([LARGE, {"size": 100, "accuracy": 0.35}], 0.875)["strength"] >= 1
@@ -55,8 +63,8 @@ def test_the_strength_is_that_of_the_fact_that_is_met_least():
 
 def test_two_classes_make_a_shortcut_and_one_does_not():
     def all_of(*strengths):
-        said = overall({str(i): {"strength": one} for i, one in enumerate(strengths)})
-        return said["overall"]
+        classes = {str(i): {"strength": strength} for i, strength in enumerate(strengths)}
+        return overall(classes)["overall"]
 
     assert all_of(1.0, 1.0) == FOUND
     assert all_of(1.2, -1.0, None) == WEAK
@@ -68,30 +76,30 @@ def test_two_classes_make_a_shortcut_and_one_does_not():
 
 def test_the_strongest_of_several_epochs_counts():
     words = ((NONE, None), (FOUND, 1.1), (FOUND, 1.3), (WEAK, 0.2))
-    looks = [
+    verdicts = [
         {"overall": word, "strength": strength, "epoch": i}
         for i, (word, strength) in enumerate(words, start=1)
     ]
-    assert strongest(looks)["epoch"] == 3
-    assert strongest([looks[0], looks[0] | {"epoch": 9}])["epoch"] == 9
+    assert strongest(verdicts)["epoch"] == 3
+    assert strongest([verdicts[0], verdicts[0] | {"epoch": 9}])["epoch"] == 9
 
 
-def outputs(task, easy, hard, rng):
-    """Of a model that goes by `easy`, and is wrong at random about `hard` of the rest."""
+def outputs_of(easy, hard, rng):
+    """Outputs of a model that goes by `easy`, and is wrong at random about a share of `hard`."""
     sure = np.clip(rng.normal(0.97, 0.01, len(easy)), 0.9, 0.999)
     unsure = rng.random(len(easy)) < hard
     right = np.where(unsure, rng.uniform(0.3, 0.8, len(easy)), sure)
-    side = np.where(easy == 0, right, 1 - right)
-    return np.stack([side, 1 - side], 1)
+    first = np.where(easy == 0, right, 1 - right)
+    return np.stack([first, 1 - first], 1)
 
 
-def verdict_of(task, easy, hard):
-    said = outputs(task, easy, hard, np.random.default_rng(1))
-    groups = infer_groups(said, task.train.labels)
-    return judged(task, [Look(1, said, groups)])["overall"]
+def verdict_when(task, easy, hard):
+    probabilities = outputs_of(easy, hard, np.random.default_rng(1))
+    groups = infer_groups(probabilities, task.train.labels)
+    return verdict_of(task, [EarlyOutputs(1, probabilities, groups)])["overall"]
 
 
 def test_a_model_that_goes_by_the_place_is_caught_and_one_that_errs_is_not():
     task = toy_task(n=2000)
-    assert verdict_of(task, task.train.attributes["place"], 0.02) == FOUND
-    assert verdict_of(task, task.train.labels, 0.3) == NONE
+    assert verdict_when(task, task.train.attributes["place"], 0.02) == FOUND
+    assert verdict_when(task, task.train.labels, 0.3) == NONE

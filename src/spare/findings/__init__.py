@@ -1,0 +1,1 @@
+"""What the inferred groups mean: a description of each class, a verdict, and associations."""

@@ -1,29 +1,49 @@
 """What clusters go with: Cramér's V between clusters and attributes, within classes.
 
-    V = sqrt(chi2 / (n * min(rows - 1, columns - 1)))        no bias correction, as the paper has it
+    V = sqrt(chi2 / (n * min(rows - 1, columns - 1)))        no bias correction, as in the paper
 
-Clusters lie within classes, so a table is made for each class and the classes are pooled: V of all
-of them is sqrt(sum of chi2 / sum of n * min(...)). Else every attribute that goes with the label
-would seem to go with the clusters.
+Clusters lie within classes, so there is one table per class, and the classes are pooled: V of all
+of them is sqrt(sum of chi2 / sum of n * min(...)). Otherwise every attribute that goes with the
+label would seem to go with the clusters.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-#: Of an attribute with more values, the most frequent are kept and the others are one value.
+from spare.data.task import Task
+from spare.data.viewing import pictures
+from spare.images.statistics import image_statistics, size_statistics
+from spare.records.record import Association, Excess
+
+#: Of an attribute with more values, the most frequent are kept and the rest become one value.
 MOST_VALUES = 50
-#: A number is cut into so many parts of the same size.
-PARTS = 5
+#: Numbers are divided into so many bins of the same size.
+BINS = 5
 RESAMPLED = 200
+PICTURES_AT_ONCE = 250
+
+
+def associations_of(task: Task, ids: np.ndarray, seed: int) -> list[Association]:
+    """What the clusters of a task go with: its attributes, and what can be measured in pictures.
+
+    ids  the cluster of every training example
+    """
+    codes = {name: np.asarray(values) for name, values in (task.train.attributes or {}).items()}
+    values = dict(task.attribute_values)
+    for statistic, numbers in _picture_statistics(task).items():
+        name = f"image: {statistic}"
+        codes[name], values[name] = binned(numbers)
+    return associations(
+        ids, np.asarray(task.train.labels), codes, values, class_names=task.class_names, seed=seed
+    )
 
 
 def cramers_v(table: np.ndarray) -> float:
-    """Association of the rows with the columns of a table of counts: 0 for none, 1 for all.
+    """Association of the rows with the columns of a table of counts: 0 for none, 1 for perfect.
 
     >>> cramers_v(np.array([[10, 0], [0, 10]]))
     1.0
@@ -41,93 +61,112 @@ def associations(
     *,
     class_names: Sequence[str],
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> list[Association]:
     """Attributes by how much the clusters go with them, the strongest first.
 
-    attributes   value numbers, one an example; -1 where it is not known
-    values       what the numbers stand for
-
     Each has V over all classes with a 95 % interval (from resampled tables), V of each class, and
-    of each cluster the value that it has more often than its class.
+    for each cluster the value that it has more often than its class.
+
+    Parameters
+    ----------
+    attributes
+        Value numbers, one per example; -1 where the value is unknown.
+    values
+        What the numbers stand for.
     """
     rng = np.random.default_rng([seed, 0xA550C])
-    found = []
-    for name, codes in attributes.items():
-        lumped, called = _lumped(np.asarray(codes), values[name])
+    ranked: list[Association] = []
+    for attribute, codes in attributes.items():
+        lumped, names = _lumped(np.asarray(codes), values[attribute])
         tables = {
-            label: _table(ids[labels == label], lumped[labels == label], len(called))
+            label: _table(ids[labels == label], lumped[labels == label], len(names))
             for label in np.unique(labels).tolist()
         }
         used = [table for _, table in tables.values() if min(_shape(table)) > 1]
-        if not used:  # one cluster a class, or one value everywhere
+        if not used:  # every class has one cluster, or one value
             continue
-        found.append(
+        ranked.append(
             {
-                "attribute": name,
+                "attribute": attribute,
                 "v": _pooled(used),
                 "interval": _interval(used, rng),
                 "classes": {
                     class_names[label]: _pooled([table]) for label, (_, table) in tables.items()
                 },
                 "clusters": {
-                    str(int(group)): _excess(row, table.sum(0), called)
-                    for groups, table in tables.values()
-                    for group, row in zip(groups, table, strict=True)
+                    str(int(cluster)): _excess(counts, table.sum(0), names)
+                    for clusters, table in tables.values()
+                    for cluster, counts in zip(clusters, table, strict=True)
                 },
             }
         )
-    return sorted(found, key=lambda one: -one["v"])
+    return sorted(ranked, key=lambda association: -association["v"])
 
 
-def parted(numbers: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """A number an example as one of a few values: parts of the same size, called by their ends.
+def binned(numbers: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Numbers as a few values: bins of the same size, named by their ends; -1 where not finite.
 
-    >>> codes, called = parted(np.arange(10.0))
-    >>> codes.tolist(), called[0]
+    >>> codes, names = binned(np.arange(10.0))
+    >>> codes.tolist(), names[0]
     ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], '0 to 1.8')
     """
     known = np.isfinite(numbers)
     if not known.any():
         return np.full(len(numbers), -1), ()
-    edges = np.unique(np.quantile(numbers[known], np.linspace(0, 1, PARTS + 1)))
+    edges = np.unique(np.quantile(numbers[known], np.linspace(0, 1, BINS + 1)))
     if len(edges) == 1:
         return np.where(known, 0, -1), (f"{edges[0]:.3g}",)
     codes = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
-    called = tuple(f"{a:.3g} to {b:.3g}" for a, b in itertools.pairwise(edges))
-    return np.where(known, codes, -1), called
+    names = tuple(f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(edges))
+    return np.where(known, codes, -1), names
+
+
+def _picture_statistics(task: Task) -> dict[str, np.ndarray]:
+    """The statistics of every training picture; {} for data without pictures."""
+    inputs, rows = task.train.inputs, np.arange(len(task.train))
+    if task.holds_outputs or pictures(inputs, rows[:1]) is None:
+        return {}
+    parts = []
+    for start in range(0, len(rows), PICTURES_AT_ONCE):
+        pixels = pictures(inputs, rows[start : start + PICTURES_AT_ONCE])
+        assert pixels is not None
+        parts.append(image_statistics(pixels))
+    statistics = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return statistics | ({} if task.sizes is None else size_statistics(task.sizes))
 
 
 def _lumped(codes: np.ndarray, values: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """The values that occur, the rare ones of very many as one, and the unknown as a value."""
+    """The values that occur; rare ones, if there are very many, as one, and unknown as a value."""
     counts = np.bincount(codes[codes >= 0], minlength=len(values))
     order = np.argsort(-counts, kind="stable")
     kept = [int(value) for value in order[:MOST_VALUES] if counts[value]]
-    called = [values[value] for value in kept]
-    place = np.full(len(values) + 1, len(kept))
-    place[kept] = np.arange(len(kept))
-    lumped = place[codes]
+    names = [values[value] for value in kept]
+    new_code = np.full(len(values) + 1, len(kept))
+    new_code[kept] = np.arange(len(kept))
+    lumped = new_code[codes]
     if (lumped[codes >= 0] == len(kept)).any():
-        called.append(f"one of {int((counts > 0).sum()) - len(kept)} others")
+        names.append(f"one of {int((counts > 0).sum()) - len(kept)} others")
     if (codes < 0).any():
-        lumped = np.where(codes < 0, len(called), lumped)
-        called.append("(missing)")
-    return lumped, called
+        lumped = np.where(codes < 0, len(names), lumped)
+        names.append("(missing)")
+    return lumped, names
 
 
 def _table(ids: np.ndarray, codes: np.ndarray, values: int) -> tuple[np.ndarray, np.ndarray]:
-    groups, rows = np.unique(ids, return_inverse=True)
-    table = np.zeros((len(groups), values), dtype=np.int64)
+    """The clusters, and how often each has each value."""
+    clusters, rows = np.unique(ids, return_inverse=True)
+    table = np.zeros((len(clusters), values), dtype=np.int64)
     np.add.at(table, (rows, codes), 1)
-    return groups, table
+    return clusters, table
 
 
 def _shape(table: np.ndarray) -> tuple[int, int]:
-    """Rows and columns that have anything."""
+    """The number of rows and of columns that are not empty."""
     return int((table.sum(1) > 0).sum()), int((table.sum(0) > 0).sum())
 
 
 def _pooled(tables: Sequence[np.ndarray]) -> float:
-    chi2, most = 0.0, 0.0
+    chi2, largest = 0.0, 0.0
     for table in tables:
         rows, columns = _shape(table)
         n = table.sum()
@@ -136,12 +175,12 @@ def _pooled(tables: Sequence[np.ndarray]) -> float:
         expected = np.outer(table.sum(1), table.sum(0)) / n
         known = expected > 0
         chi2 += float((((table - expected) ** 2)[known] / expected[known]).sum())
-        most += float(n * (min(rows, columns) - 1))
-    return float(np.sqrt(chi2 / most)) if most else 0.0
+        largest += float(n * (min(rows, columns) - 1))
+    return float(np.sqrt(chi2 / largest)) if largest else 0.0
 
 
 def _interval(tables: Sequence[np.ndarray], rng: np.random.Generator) -> list[float]:
-    drawn = [
+    resampled = [
         _pooled(
             [
                 rng.multinomial(table.sum(), table.ravel() / table.sum()).reshape(table.shape)
@@ -150,12 +189,17 @@ def _interval(tables: Sequence[np.ndarray], rng: np.random.Generator) -> list[fl
         )
         for _ in range(RESAMPLED)
     ]
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    low, high = np.quantile(resampled, [0.025, 0.975])
     return [float(low), float(high)]
 
 
-def _excess(row: np.ndarray, whole: np.ndarray, called: Sequence[str]) -> dict[str, Any]:
+def _excess(cluster: np.ndarray, whole_class: np.ndarray, names: Sequence[str]) -> Excess:
     """The value that a cluster has most beyond what its class has, and how often both have it."""
-    own, all_ = row / max(row.sum(), 1), whole / max(whole.sum(), 1)
-    most = int((own - all_).argmax())
-    return {"value": called[most], "share": float(own[most]), "class_share": float(all_[most])}
+    shares = cluster / max(cluster.sum(), 1)
+    class_shares = whole_class / max(whole_class.sum(), 1)
+    most = int((shares - class_shares).argmax())
+    return {
+        "value": names[most],
+        "share": float(shares[most]),
+        "class_share": float(class_shares[most]),
+    }

@@ -1,29 +1,36 @@
-"""Is there a shortcut? An answer for each class and for all, from what clusters are taken for.
+"""Is there a shortcut? A verdict for each class and for all, from how clusters are classified.
 
 A class looks like one with a shortcut when, after a little training,
 
-    its largest cluster is learned         right in at least `learned` of its examples
-    a small block is taken for others      the other clusters together: at most `small` of the
-                                           class, and right in at most `mistaken`
-    nothing lies between                   silhouette of at least `apart`
+    its largest cluster is learned        at least `learned` of its examples are right
+    a small block is mistaken             the other clusters together: at most `small` of the
+                                          class, and at most `mistaken` of them right
+    the two are far apart                 a silhouette of at least `apart`
 
-Hard examples and wrong labels make blocks too, but such a block is partly right, or shades into the
-rest. The `strength` of a class says how far it meets all four: 0 at the faint bounds, 1 at the
-clear ones, by the one that it meets least. The strength of all classes together is the second
-highest: one such class alone may be an accident, and a shortcut that leads from one class to
-another shows in both. How strong data without a shortcut comes out, and so how often the answer is
-wrong, is measured by benchmarks/verdict.py.
+Hard examples and wrong labels form blocks too, but such a block is partly right, or shades into the
+rest. The `strength` of a class says how well it meets all four conditions: 0 at the faint bounds, 1
+at the clear ones, measured by the condition that it meets least. The strength of all classes
+together is the second highest: one such class alone may be an accident, and a shortcut that leads
+from one class to another shows in both. benchmarks/verdict.py measures how strong data without a
+shortcut comes out, and so how often the verdict is wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from spare.data.task import Task
+from spare.findings.describe import cluster_facts
+from spare.records.record import ClassVerdict, Verdict
+
+if TYPE_CHECKING:
+    from spare.methods.method import EarlyOutputs
 
 FOUND, WEAK, NONE = "shortcut found", "weak evidence", "none found"
 #: A block of fewer examples says nothing.
 SMALLEST_BLOCK = 5
-#: What each fact must reach: faintly, clearly.
+#: What each condition asks for: faintly, clearly.
 BOUNDS = {
     "small": (0.25, 0.125),
     "learned": (0.9, 0.95),
@@ -32,12 +39,32 @@ BOUNDS = {
 }
 
 
-def class_verdict(
-    clusters: Sequence[Mapping[str, Any]], silhouette: float | None
-) -> dict[str, Any]:
-    """The answer for one class, with the numbers that it rests on.
+class Overall(TypedDict):
+    """The verdict on all classes together."""
 
-    clusters  from the largest down: `size` of each, and its `accuracy` by an early model
+    overall: str
+    strength: float | None
+
+
+def verdict_of(task: Task, early_outputs: Sequence[EarlyOutputs]) -> Verdict:
+    """The strongest verdict of several epochs, each judged by its own clusters."""
+    verdicts: list[Verdict] = []
+    for early in early_outputs:
+        facts = cluster_facts(early.probabilities, early.groups, task.class_names)
+        classes = {
+            task.class_names[label]: class_verdict(
+                [facts[group] for group in evidence.ids], evidence.silhouette
+            )
+            for label, evidence in early.groups.evidence.items()
+        }
+        verdicts.append({**overall(classes), "epoch": early.epoch, "classes": classes})
+    return strongest(verdicts)
+
+
+def class_verdict(clusters: Sequence[Mapping[str, Any]], silhouette: float | None) -> ClassVerdict:
+    """The verdict on one class, with the numbers behind it.
+
+    clusters  from the largest down: the `size` of each, and its `accuracy` by an early model
     """
     block = [cluster for cluster in clusters[1:] if cluster["size"]]
     size = sum(cluster["size"] for cluster in block)
@@ -52,12 +79,21 @@ def class_verdict(
     strength = min(
         (facts[name] - faint) / (clear - faint) for name, (faint, clear) in BOUNDS.items()
     )
-    return {"verdict": word(strength), "strength": strength, "block": size, **facts}
+    return {
+        "verdict": in_words(strength),
+        "strength": strength,
+        "block": size,
+        "small": facts["small"],
+        "learned": facts["learned"],
+        "mistaken": facts["mistaken"],
+        "apart": facts["apart"],
+    }
 
 
-def word(strength: float | None) -> str:
-    """
-    >>> word(1.2), word(0.4), word(-3.0), word(None)
+def in_words(strength: float | None) -> str:
+    """The verdict that a strength stands for.
+
+    >>> in_words(1.2), in_words(0.4), in_words(-3.0), in_words(None)
     ('shortcut found', 'weak evidence', 'none found', 'none found')
     """
     if strength is None or strength < 0:
@@ -65,28 +101,30 @@ def word(strength: float | None) -> str:
     return FOUND if strength >= 1 else WEAK
 
 
-def overall(classes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer for all classes together.
+def overall(classes: Mapping[str, Mapping[str, Any]]) -> Overall:
+    """The verdict on all classes together.
 
     >>> overall({"cat": {"strength": 1.5}, "dog": {"strength": 1.1}, "cow": {"strength": None}})
     {'overall': 'shortcut found', 'strength': 1.1}
     >>> overall({"cat": {"strength": 1.5}, "dog": {"strength": -2.0}})
     {'overall': 'weak evidence', 'strength': -2.0}
     """
-    strengths = sorted(s for one in classes.values() if (s := one["strength"]) is not None)
+    strengths = sorted(s for verdict in classes.values() if (s := verdict["strength"]) is not None)
     second = strengths[-2] if len(strengths) > 1 else None
-    said = word(second)
-    if said == NONE and FOUND in map(word, strengths):
-        said = WEAK
-    return {"overall": said, "strength": second}
+    verdict = in_words(second)
+    if verdict == NONE and FOUND in map(in_words, strengths):
+        verdict = WEAK
+    return {"overall": verdict, "strength": second}
 
 
-def strongest(looks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of the answers at several epochs the strongest; the last one given wins a tie."""
+def strongest(verdicts: Sequence[Verdict]) -> Verdict:
+    """The strongest of the verdicts at several epochs; of equals, the last."""
 
-    def rank(look: Mapping[str, Any]) -> tuple[int, float]:
-        strength = look["strength"]
-        least = float("-inf")
-        return (NONE, WEAK, FOUND).index(look["overall"]), least if strength is None else strength
+    def rank(verdict: Verdict) -> tuple[int, float]:
+        strength = verdict["strength"]
+        return (
+            (NONE, WEAK, FOUND).index(verdict["overall"]),
+            float("-inf") if strength is None else strength,
+        )
 
-    return max((dict(look) for look in reversed(looks)), key=rank)
+    return max(reversed(verdicts), key=rank)

@@ -6,7 +6,7 @@
   const SIDE = 48;
 
   function show(owner, number, x, y) {
-    const one = data[owner][number];
+    const example = data[owner][number];
     const sample = document.querySelector(`.thumb.s${owner}`);
     picture.hidden = !sample;
     if (sample) {
@@ -15,9 +15,10 @@
       picture.style.backgroundPosition =
         `-${(number % columns) * SIDE}px -${Math.floor(number / columns) * SIDE}px`;
     }
-    const lines = [`example ${one.id}, cluster ${one.cluster}`];
-    if (one.name !== undefined) lines.push(one.name);
-    if (one.taken !== undefined) lines.push(`taken for ${one.taken} (${(100 * one.sure).toFixed(1)} %)`);
+    const lines = [`example ${example.id}, cluster ${example.cluster}`];
+    if (example.name !== undefined) lines.push(example.name);
+    if (example.predicted !== undefined)
+      lines.push(`predicted ${example.predicted} (${(100 * example.confidence).toFixed(1)} %)`);
     words.textContent = lines.join("\n");
     tip.hidden = false;
     const box = tip.getBoundingClientRect();
@@ -73,7 +74,7 @@
       button.addEventListener("click", () => {
         const up = head.getAttribute("aria-sort") !== "descending" && head.hasAttribute("aria-sort");
         const sign = up ? -1 : 1;
-        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        for (const cell of table.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
         head.setAttribute("aria-sort", up ? "descending" : "ascending");
         const value = (row) => row.cells[column].textContent.trim();
         const numeric = head.classList.contains("number");

@@ -1,4 +1,4 @@
-"""Sheets of pictures: one PNG a class, a row of examples for each of its clusters."""
+"""Sheets of pictures: one PNG per class, with one row of examples per cluster."""
 
 from __future__ import annotations
 
@@ -11,31 +11,40 @@ from torch import Tensor
 from spare.data.task import Task
 from spare.data.viewing import pictures
 from spare.files import write_atomic
-from spare.groups.result import Groups
+from spare.records.groups_file import read_recorded_groups
+from spare.records.record import DiscoveryRecord
 
 COLUMNS = 12
 SIDE = 96
 GAP = 4
 
 
-def write_sheets(folder: Path, task: Task, groups: Groups, seed: int) -> dict[str, str]:
-    """A sheet for every class, rows from the largest cluster down; {} for data without pictures."""
-    example = pictures(task.train.inputs, np.arange(1))
-    if example is None:
+def write_sheets(folder: Path, task: Task, record: DiscoveryRecord) -> dict[str, str]:
+    """Write a sheet for every class of a folder's record, rows from the largest cluster down.
+
+    Returns
+    -------
+    dict
+        The name of each class's file; {} for data without pictures.
+    """
+    table = read_recorded_groups(folder, record["discovery"])
+    if table is None or pictures(task.train.inputs, np.arange(1)) is None:
         return {}
     written: dict[str, str] = {}
-    rng = np.random.default_rng([seed, 0x5EE7])
-    for label, seen in groups.evidence.items():
-        rows = []
-        for group in seen.ids:
-            own = np.flatnonzero(groups.ids == group)
-            shown = rng.permutation(own)[:COLUMNS]
-            pixels = pictures(task.train.inputs, np.sort(shown))
+    rng = np.random.default_rng([record["seed"], 0x5EE7])
+    cluster = 0
+    for class_name, groups in (record["discovery"] or {}).items():
+        strips = []
+        for _ in groups["sizes"]:
+            examples = np.flatnonzero(table.clusters == cluster)
+            chosen = rng.permutation(examples)[:COLUMNS]
+            pixels = pictures(task.train.inputs, np.sort(chosen))
             assert pixels is not None
-            rows.append(_row(pixels))
-        name = f"class-{label}.png"
-        _write_png(folder / name, torch.cat(rows, dim=0))
-        written[task.class_names[label]] = name
+            strips.append(_strip(pixels))
+            cluster += 1
+        name = f"class-{task.class_names.index(class_name)}.png"
+        _write_png(folder / name, torch.cat(strips, dim=0))
+        written[class_name] = name
     return written
 
 
@@ -46,8 +55,8 @@ def _write_png(path: Path, pixels: Tensor) -> None:
     write_atomic(path, lambda temporary: image.save(temporary, format="PNG"))
 
 
-def _row(pixels: Tensor) -> Tensor:
-    """(n, 3, h, w) as one strip of COLUMNS places, (SIDE, width, 3)."""
+def _strip(pixels: Tensor) -> Tensor:
+    """(n, 3, h, w) as one row of COLUMNS pictures, (SIDE + GAP, width, 3)."""
     small = torch.nn.functional.interpolate(pixels.float(), size=(SIDE, SIDE), mode="nearest")
     strip = torch.full((SIDE + GAP, COLUMNS * (SIDE + GAP), 3), 255, dtype=torch.uint8)
     for i, image in enumerate(small.to(torch.uint8)):

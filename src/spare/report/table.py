@@ -1,133 +1,154 @@
-"""The page of a whole bench: every method over its seeds, by group, with what it cost."""
+"""The page of a bench: every method over its seeds, by group, with what it cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spare.errors import InputError
-from spare.files import read_json, write_text
+from spare.files import write_text
+from spare.records.layout import REPORT, find_runs
+from spare.records.record import BenchTable, RunRecord, Spread, read_run, read_table
 from spare.report import charts
-from spare.report.page import REPORT, page_environment, read_record, title
-from spare.report.saliency_panels import Pictured, looking_at_groups
+from spare.report.frame import page_environment, page_title
+from spare.report.saliency_panels import Pictured, worst_group_panels
 
-TABLE = "table.json"
+
+class StoredRun(NamedTuple):
+    """A run's folder, and the record in it."""
+
+    folder: Path
+    record: RunRecord
+
+
+class Recovery(NamedTuple):
+    """How much of the true minority a method found that infers groups."""
+
+    method: str
+    minority: int
+    #: Minority examples that were taken for majority.
+    missed: int
+    recall: float | None
+    #: Majority examples that were taken for minority.
+    wrong: int
+    precision: float | None
 
 
 def write_table_page(folder: Path, pictured: Pictured | None = None) -> Path:
-    """report.html of a bench folder.
+    """Write report.html of a bench folder.
 
-    pictured    networks of some of its runs by the names of their methods
+    pictured    networks of some of its runs, by the names of their methods
     """
-    write_text(folder / REPORT, render(read_json(folder / TABLE), runs_of(folder), pictured))
+    runs = {
+        method: [run.record for run in stored] for method, stored in runs_by_method(folder).items()
+    }
+    write_text(folder / REPORT, render(read_table(folder), runs, pictured))
     return folder / REPORT
 
 
-def runs_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The records of a bench's runs, by method, each with its folder's name."""
-    records = [
-        {**read_record(path.parent), "folder": path.parent.name}
-        for path in folder.glob("*/run.json")
-        if not path.parent.name.endswith(".partial")
-    ]
-    records.sort(key=lambda record: record["seed"])
+def runs_by_method(folder: Path) -> dict[str, list[StoredRun]]:
+    """The runs of a bench's table, by method, in the order of their seeds."""
+    runs = [StoredRun(run, read_run(run)) for run in find_runs(folder) if run.parent == folder]
+    runs.sort(key=lambda run: run.record["seed"])
     return {
         row["method"]: [
-            record
-            for record in records
-            if record["method"] == row["method"] and record["seed"] in row["seeds"]
+            run
+            for run in runs
+            if run.record["method"] == row["method"] and run.record["seed"] in row["seeds"]
         ]
-        for row in read_json(folder / TABLE)["rows"]
+        for row in read_table(folder)["rows"]
     }
 
 
 def render(
-    summary: Mapping[str, Any],
-    runs: Mapping[str, Sequence[Mapping[str, Any]]],
+    table: BenchTable,
+    runs: Mapping[str, Sequence[RunRecord]],
     pictured: Pictured | None = None,
 ) -> str:
-    rows = summary["rows"]
+    rows = table["rows"]
     if not rows:
-        raise InputError("the bench has no finished run to show.")
+        raise InputError("the bench has no finished run to show: run its command again.")
     ordered = sorted(rows, key=lambda row: -row["selected"]["worst_group"]["mean"])
     split = rows[0]["split"]
-    shown = [record for name in (pictured.networks if pictured else ()) for record in runs[name]]
+    looking = [record for name in (pictured.networks if pictured else ()) for record in runs[name]]
     return (
         page_environment()
         .get_template("table.html.j2")
         .render(
-            title=charts.shortened(title(rows[0])),
+            title=page_title(rows[0]),
             rows=ordered,
             split=split,
             best=next((row for row in ordered if row["sees"] != "train"), None),
             chart=charts.bars(
                 [row["method"] for row in ordered],
                 [row["selected"]["worst_group"]["mean"] for row in ordered],
-                intervals=[_within(row["selected"]["worst_group"]) for row in ordered],
-                classes=[charts.colour(1 if row["sees"] == "train" else 0) for row in ordered],
-                label=f"Worst group on {split} in %, a bar a method",
-                chart="bars",
+                intervals=[_bounded_interval(row["selected"]["worst_group"]) for row in ordered],
+                colors=[charts.color(1 if row["sees"] == "train" else 0) for row in ordered],
+                label=f"Worst group on {split} in %, one bar per method",
                 percent=True,
             ),
             groups=_groups(split, [row["method"] for row in ordered], runs),
             recovery=recovery(runs),
-            command=summary.get("command", ""),
-            looking=looking_at_groups(shown, pictured) if pictured and shown else None,
+            command=table.get("command", ""),
+            saliency=worst_group_panels(looking, pictured) if pictured and looking else None,
         )
     )
 
 
-def _within(score: Mapping[str, Any]) -> tuple[float, float]:
-    """The interval as far as there are accuracies; for one seed none."""
+def recovery(runs: Mapping[str, Sequence[RunRecord]]) -> list[Recovery]:
+    """For the methods that infer groups: how much of the true minority they found."""
+    rows = []
+    for method, records in runs.items():
+        classes = [
+            groups
+            for record in records
+            if record["sees"] != "train"
+            for groups in (record["discovery"] or {}).values()
+            if groups.get("recall") is not None
+        ]
+        if not classes:
+            continue
+        minority = sum(groups["minority"] for groups in classes)
+        inferred = sum(groups["inferred"] for groups in classes)
+        hits = sum((groups["recall"] or 0.0) * groups["minority"] for groups in classes)
+        rows.append(
+            Recovery(
+                method=method,
+                minority=minority,
+                missed=round(minority - hits),
+                recall=hits / minority if minority else None,
+                wrong=round(inferred - hits),
+                precision=hits / inferred if inferred else None,
+            )
+        )
+    return sorted(rows, key=lambda row: -(row.recall or 0))
+
+
+def _bounded_interval(score: Spread) -> tuple[float, float]:
+    """The interval, within what an accuracy can be; for one seed there is none."""
     low, high = score["interval"] or (score["mean"], score["mean"])
     return max(low, 0.0), min(high, 1.0)
 
 
 def _groups(
-    split: str, methods: Sequence[str], runs: Mapping[str, Sequence[Mapping[str, Any]]]
+    split: str, methods: Sequence[str], runs: Mapping[str, Sequence[RunRecord]]
 ) -> list[dict[str, Any]]:
-    """Accuracy of every group, the mean over seeds, a cell a method."""
-    means: dict[str, dict[str, list[float]]] = {}
+    """Accuracy of every group, as the mean over seeds, with one cell per method."""
+    accuracies: dict[str, dict[str, list[float]]] = {}
     for method in methods:
         for record in runs[method]:
             for name, group in record["scores"][split]["selected"]["groups"].items():
-                means.setdefault(name, {}).setdefault(method, []).append(group["accuracy"])
+                accuracies.setdefault(name, {}).setdefault(method, []).append(group["accuracy"])
     return [
         {
             "name": name,
-            "cells": [float(np.mean(own[m])) if m in own else None for m in methods],
+            "cells": [
+                float(np.mean(by_method[method])) if method in by_method else None
+                for method in methods
+            ],
         }
-        for name, own in means.items()
+        for name, by_method in accuracies.items()
     ]
-
-
-def recovery(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Of methods that name groups by themselves: how much of the true minority they found."""
-    found = []
-    for method, records in runs.items():
-        classes = [
-            seen
-            for record in records
-            if record["sees"] != "train" and record.get("discovery")
-            for seen in record["discovery"].values()
-            if seen.get("recall") is not None
-        ]
-        if not classes:
-            continue
-        minority = sum(seen["minority"] for seen in classes)
-        named = sum(seen["inferred"] for seen in classes)
-        hit = sum(seen["recall"] * seen["minority"] for seen in classes)
-        found.append(
-            {
-                "method": method,
-                "minority": minority,
-                "missed": round(minority - hit),
-                "recall": hit / minority if minority else None,
-                "wrongly": round(named - hit),
-                "precision": hit / named if named else None,
-            }
-        )
-    return sorted(found, key=lambda one: -(one["recall"] or 0))

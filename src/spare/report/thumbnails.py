@@ -1,4 +1,4 @@
-"""Small pictures of chosen examples, many in one image, which the page holds as text."""
+"""Small pictures of chosen examples, many of them in one image, which a page holds as text."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ QUALITY = 70
 
 @dataclass(frozen=True)
 class Sprite:
-    """One image with `count` small ones, row by row."""
+    """One image that holds `count` small ones, row by row."""
 
     data: str
     columns: int
     count: int
-    #: Pictures that could not be read, of which there is a grey square.
+    #: Pictures that could not be read; a gray square stands for each.
     missing: int
 
 
-def sprite(inputs: Inputs, rows: np.ndarray) -> Sprite | None:
+def thumbnails(inputs: Inputs, rows: np.ndarray) -> Sprite | None:
     """The pictures of these examples; None for data without pictures."""
-    shown = read(inputs, rows)
-    return None if shown is None else assembled(shown, SIDE)
+    shown = read_pictures(inputs, rows)
+    return None if shown is None else make_sprite(shown, SIDE)
 
 
-def read(inputs: Inputs, rows: np.ndarray) -> list[Tensor | None] | None:
+def read_pictures(inputs: Inputs, rows: np.ndarray) -> list[Tensor | None] | None:
     """The picture of each example, None where its file is gone; None for data without pictures."""
-    found: list[Tensor | None] = []
+    shown: list[Tensor | None] = []
     for row in rows:
         try:
-            shown = pictures(inputs, np.array([row]))
-        except (SpareError, OSError):  # the page goes on without it
-            found.append(None)
+            picture = pictures(inputs, np.array([row]))
+        except (SpareError, OSError):  # the page does without it
+            shown.append(None)
             continue
-        if shown is None:
+        if picture is None:
             return None
-        found.append(shown[0])
-    return found or None
+        shown.append(picture[0])
+    return shown or None
 
 
-def assembled(shown: Sequence[Tensor | None], side: int) -> Sprite:
-    """One image of all of these, each in a square of `side`; grey where there is none."""
+def make_sprite(shown: Sequence[Tensor | None], side: int) -> Sprite:
+    """One image of all pictures, each in a square of `side`; gray where one is missing."""
     columns = math.ceil(math.sqrt(len(shown)))
     lines = math.ceil(len(shown) / columns)
     sheet = torch.zeros((lines * side, columns * side, 3), dtype=torch.uint8)
     for i, picture in enumerate(shown):
         top, left = i // columns * side, i % columns * side
-        place = sheet[top : top + side, left : left + side]
-        place[:] = 128 if picture is None else _fitted(picture, side).permute(1, 2, 0)
+        square = sheet[top : top + side, left : left + side]
+        square[:] = 128 if picture is None else _fitted(picture, side).permute(1, 2, 0)
     missing = sum(picture is None for picture in shown)
     return Sprite(_encoded(sheet), columns, len(shown), missing)
 
 
 def _fitted(picture: Tensor, side: int) -> Tensor:
-    """The whole picture in a square."""
+    """The picture, all of it, in a square."""
     height, width = picture.shape[1:]
     larger = max(height, width)
     size = (max(1, round(height / larger * side)), max(1, round(width / larger * side)))
