@@ -14,7 +14,7 @@ from spare.datasets.image_files import Preparation
 from spare.datasets.manifest import load
 from spare.datasets.splits import Shares
 from spare.errors import DataError, InputError, SpareWarning
-from tests.pictures import COLOURS, picture
+from tests.pictures import COLORS, picture
 
 SMALL = Preparation(resize=12, crop=12)
 
@@ -31,7 +31,7 @@ def rows(tmp_path):
     for i in range(30):
         label = ("cat", "dog")[i % 2]
         name = f"images/{i:02d}.png"
-        picture(tmp_path / name, COLOURS[label], seed=i)
+        picture(tmp_path / name, COLORS[label], seed=i)
         split = ("train", "train", "train", "val", "test")[i % 5]
         found.append({"path": name, "label": label, "split": split, "place": str(i % 3)})
     found[7]["place"] = ""

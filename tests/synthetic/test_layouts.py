@@ -110,11 +110,11 @@ def test_numbers_sort_in_drawing_order():
 
 
 def region(images: list[np.ndarray], rows: slice, columns: slice) -> np.ndarray:
-    """Mean colour of a part of each image."""
+    """Mean color of a part of each image."""
     return np.stack([image[rows, columns].mean((0, 1)) for image in images])
 
 
-def test_background_colours_tell_the_background_and_nothing_else(cars):
+def test_background_colors_tell_the_background_and_nothing_else(cars):
     seen, about = [], []
     for path in sorted((cars / "bg-0.5_co_occur_obj-0.5").glob("*/*/*.jpg")):
         image = pixels(path)
@@ -123,7 +123,7 @@ def test_background_colours_tell_the_background_and_nothing_else(cars):
         about.append([part.endswith("urban") for part in _parts(path.parent.name)])
     car, background, thing = np.array(about).T
     ground = region(seen, slice(44, 64), slice(0, 64))
-    greenness = ground.max(1) - ground.min(1)  # a road is grey, a field is not
+    greenness = ground.max(1) - ground.min(1)  # a road is gray, a field is not
 
     def accuracy(truth: np.ndarray) -> float:
         cuts = np.sort(greenness)
@@ -315,7 +315,7 @@ def test_options_as_words(tmp_path):
         draw(draw_urbancars, tmp_path / "new", {"report": "1"})
 
 
-def test_waterbirds_layout_and_colours(tmp_path):
+def test_waterbirds_layout_and_colors(tmp_path):
     folder = draw_waterbirds(tmp_path / "birds", size=40, majority=12, per_group=4)
     rows = table(folder / "metadata.csv")
     assert list(rows[0]) == ["img_id", "img_filename", "y", "split", "place", "place_filename"]
@@ -335,7 +335,7 @@ def test_waterbirds_layout_and_colours(tmp_path):
     assert np.mean((ground[:, 2] > ground[:, 0]) == wet) > 0.95  # water is bluer than red
 
 
-def test_celeba_layout_and_colours(tmp_path):
+def test_celeba_layout_and_colors(tmp_path):
     folder = draw_celeba(tmp_path / "faces", majority=3, per_group=2)
     rows = table(folder / "list_attr_celeba.csv")
     parts = table(folder / "list_eval_partition.csv")

@@ -19,8 +19,8 @@ from typing import Any
 from spare.errors import DataError, InputError, unknown
 
 DATASETS = {
-    "cmnist": "Colored MNIST: five classes of digits, each with its colour (needs mnist)",
-    "digits": "coloured digits from scikit-learn: small, embedded, nothing to download",
+    "cmnist": "Colored MNIST: five classes of digits, each with its color (needs mnist)",
+    "digits": "colored digits from scikit-learn: small, embedded, nothing to download",
     "waterbirds": "water birds and land birds, each mostly before its own background",
     "celeba": "blond or not, where few men are blond",
     "urbancars": "cars with two shortcuts at once: background and co-occurring object",

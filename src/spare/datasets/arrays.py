@@ -34,7 +34,7 @@ def load(
     attributes: tuple[str, ...] = (),
     features: tuple[str, ...] = (),
     treat_as: str = "auto",
-    standardise: bool = True,
+    standardize: bool = True,
     encoding: str = "utf8",
 ) -> Task:
     """The task of one file of numbers.
@@ -45,7 +45,7 @@ def load(
                                two-dimensional array, or all other columns of numbers
     treat_as                   outputs, embeddings, or auto: outputs if there are just as many
                                columns as classes
-    standardise                embeddings to mean 0 and deviation 1, by the training split's
+    standardize                embeddings to mean 0 and deviation 1, by the training split's
     """
     import torch
 
@@ -66,8 +66,8 @@ def load(
     splits = complete(given, labels, shares)
     check_classes(labels, splits, class_names)
     outputs = treat_as == "outputs" or (treat_as == "auto" and points.shape[1] == len(class_names))
-    if standardise and not outputs:
-        points = _standardised(points, splits == 0)
+    if standardize and not outputs:
+        points = _standardized(points, splits == 0)
     tensor = torch.from_numpy(points)
     ids = next((name for name in NAME_COLUMNS if name in found and name not in features), None)
     called = None if ids is None else [str(value) for value in found[ids].to_pylist()]
@@ -232,7 +232,7 @@ def _block(values: Any) -> np.ndarray | None:
     return None
 
 
-def _standardised(points: np.ndarray, train: np.ndarray) -> np.ndarray:
+def _standardized(points: np.ndarray, train: np.ndarray) -> np.ndarray:
     mean = points[train].mean(axis=0, dtype=np.float64)
     deviation = points[train].std(axis=0, dtype=np.float64)
     deviation[deviation == 0] = 1.0  # a constant column says nothing, and becomes 0

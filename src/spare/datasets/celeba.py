@@ -26,7 +26,7 @@ from spare.errors import DataError
 TABLES = ("list_attr_celeba", "list_eval_partition")
 SUFFIXES = (".csv", ".csv.gz", ".txt", ".txt.gz")
 IMAGES = "img_align_celeba"
-CENTRE = 178
+CENTER = 178
 COUNTS = {
     f"{split} {group}": n
     for split, counts in {
@@ -60,7 +60,7 @@ def load(
     listing = listing_of(data / "celeba", target, attribute)
     if (target, attribute) == ("Blond_Hair", "Male"):
         check_counts("celeba", data / "celeba", group_counts(listing), COUNTS)
-    return image_task("celeba", listing, preparation, centre=CENTRE, report=report)
+    return image_task("celeba", listing, preparation, center=CENTER, report=report)
 
 
 def listing_of(root: Path, target: str, attribute: str) -> Listing:

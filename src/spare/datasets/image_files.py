@@ -22,7 +22,7 @@ from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.data.transforms import (
     RandomTransform,
-    centre_crop,
+    center_crop,
     compose,
     random_crop,
     random_flip,
@@ -31,7 +31,7 @@ from spare.data.transforms import (
 )
 from spare.errors import DataError, InputError, RunError, SpareWarning, unknown
 
-NORMALISE: dict[str, tuple[float | Sequence[float], float | Sequence[float]]] = {
+NORMALIZE: dict[str, tuple[float | Sequence[float], float | Sequence[float]]] = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "half": (0.5, 0.5),
 }
@@ -54,14 +54,14 @@ class Preparation:
 
     #: Side of the square that is decoded once and kept.
     resize: int = 256
-    #: Side of what the network sees: the centre, or in training as `augment` says; 0 for all.
+    #: Side of what the network sees: the center, or in training as `augment` says; 0 for all.
     crop: int = 224
-    #: Shorter side to `resize` and the centre square, instead of stretching to a square.
+    #: Shorter side to `resize` and the center square, instead of stretching to a square.
     keep_aspect: bool = True
     #: Of training batches: none, flip, crop (and flip), resized_crop (and flip).
     augment: str = "flip"
     #: imagenet (its mean and deviation a channel) or half (-1 to 1).
-    normalise: str = "imagenet"
+    normalize: str = "imagenet"
     #: on, off (decode every time), or auto: on unless the disk has no room.
     cache: str = "auto"
     #: Leave images out that cannot be read, instead of stopping before training.
@@ -70,7 +70,7 @@ class Preparation:
     def __post_init__(self) -> None:
         for name, value, known in (
             ("augment", self.augment, AUGMENT),
-            ("normalise", self.normalise, NORMALISE),
+            ("normalize", self.normalize, NORMALIZE),
             ("cache", self.cache, CACHE),
         ):
             if value not in known:
@@ -119,7 +119,7 @@ def image_task(
     listing: Listing,
     preparation: Preparation,
     *,
-    centre: int = 0,
+    center: int = 0,
     shortcuts: tuple[str, ...] = (),
     allow_outside: bool = False,
     read: Callable[[int], bytes] | None = None,
@@ -134,7 +134,7 @@ def image_task(
     check_classes(listing.labels, listing.splits, listing.class_names)
     if read is None:
         listing = existing_files(listing, preparation.skip_bad, allow_outside)
-    listing, splits, content = _inputs(listing, preparation, centre, read, fingerprint, report)
+    listing, splits, content = _inputs(listing, preparation, center, read, fingerprint, report)
     check_classes(listing.labels, listing.splits, listing.class_names)
     made: dict[str, Split | None] = dict.fromkeys(SPLITS)
     for number, split in enumerate(SPLITS):
@@ -265,7 +265,7 @@ def _warn_left_out(n: int, total: int, why: str, named: Sequence[str]) -> None:
 def _inputs(
     listing: Listing,
     preparation: Preparation,
-    centre: int,
+    center: int,
     read: Callable[[int], bytes] | None,
     fingerprint: str,
     report: Report,
@@ -283,7 +283,7 @@ def _inputs(
         def read(i: int) -> bytes:
             return (root / file_names[i]).read_bytes()
 
-    geometry = Geometry(preparation.resize, centre=centre, keep_aspect=preparation.keep_aspect)
+    geometry = Geometry(preparation.resize, center=center, keep_aspect=preparation.keep_aspect)
     needed = 3 * geometry.resize**2 * len(file_names)
     keep = preparation.cache == "on" or (
         preparation.cache == "auto" and needed < SPARE_ROOM * _free_space(cache_folder())
@@ -311,8 +311,8 @@ def _inputs(
         named = [f"{called[i]} ({why})" for i, why in prepared.bad.items()]
         _warn_left_out(len(named), len(called), "unreadable", named)
         good[list(prepared.bad)] = False
-    finish = scale_bytes(*NORMALISE[preparation.normalise])
-    view = centre_crop(preparation.crop) if preparation.crop else None
+    finish = scale_bytes(*NORMALIZE[preparation.normalize])
+    view = center_crop(preparation.crop) if preparation.crop else None
     augment = augmentation(preparation)
     inputs: list[Any] = []
     for number in range(len(SPLITS)):
@@ -325,7 +325,7 @@ def _inputs(
         else:
             inputs.append(DecodedInputs(read, geometry, rows=rows, **changes))
     content = hashlib.sha256(
-        f"{fingerprint} {geometry} {preparation.crop} {preparation.normalise}".encode()
+        f"{fingerprint} {geometry} {preparation.crop} {preparation.normalize}".encode()
         + good.tobytes()
         + listing.splits.tobytes()
     )
@@ -347,7 +347,7 @@ def augmentation(preparation: Preparation) -> RandomTransform | None:
     size = preparation.crop or preparation.resize
     steps: dict[str, list[RandomTransform]] = {
         "none": [],
-        "flip": [lambda batch, rng: centre_crop(size)(batch), random_flip()],
+        "flip": [lambda batch, rng: center_crop(size)(batch), random_flip()],
         "crop": [random_crop(size), random_flip()],
         "resized_crop": [random_resized_crop(size), random_flip()],
     }

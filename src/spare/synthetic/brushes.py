@@ -1,4 +1,4 @@
-"""What pictures are drawn with: a canvas, things in coordinates of their own, and colours."""
+"""What pictures are drawn with: a canvas, things in coordinates of their own, and colors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from colorsys import hsv_to_rgb
 import numpy as np
 from PIL import Image, ImageDraw
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 Point = tuple[float, float]
 Place = Callable[[float, float], Point]
 Rng = np.random.Generator
@@ -29,36 +29,36 @@ class Canvas:
         wide, high = self._image.size
         return [(x * wide, y * high) for x, y in points]
 
-    def polygon(self, points: Sequence[Point], colour: Colour) -> None:
-        self._draw.polygon(self._pixels(points), fill=colour)
+    def polygon(self, points: Sequence[Point], color: Color) -> None:
+        self._draw.polygon(self._pixels(points), fill=color)
 
-    def line(self, points: Sequence[Point], colour: Colour, thick: float) -> None:
+    def line(self, points: Sequence[Point], color: Color, thick: float) -> None:
         width = max(1, round(thick * self._image.width))
-        self._draw.line(self._pixels(points), fill=colour, width=width)
+        self._draw.line(self._pixels(points), fill=color, width=width)
 
-    def box(self, left: float, top: float, right: float, low: float, colour: Colour) -> None:
-        self._draw.rectangle(self._pixels([(left, top), (right, low)]), fill=colour)
+    def box(self, left: float, top: float, right: float, low: float, color: Color) -> None:
+        self._draw.rectangle(self._pixels([(left, top), (right, low)]), fill=color)
 
-    def ellipse(self, left: float, top: float, right: float, low: float, colour: Colour) -> None:
-        self._draw.ellipse(self._pixels([(left, top), (right, low)]), fill=colour)
+    def ellipse(self, left: float, top: float, right: float, low: float, color: Color) -> None:
+        self._draw.ellipse(self._pixels([(left, top), (right, low)]), fill=color)
 
     def quad(
-        self, at: Place, left: float, top: float, right: float, low: float, colour: Colour
+        self, at: Place, left: float, top: float, right: float, low: float, color: Color
     ) -> None:
         """A rectangle in coordinates of a thing's own."""
         corners = [at(left, top), at(right, top), at(right, low), at(left, low)]
-        self.polygon(corners, colour)
+        self.polygon(corners, color)
 
     def oval(
-        self, at: Place, left: float, top: float, right: float, low: float, colour: Colour
+        self, at: Place, left: float, top: float, right: float, low: float, color: Color
     ) -> None:
         (x0, y0), (x1, y1) = at(left, top), at(right, low)
-        self.ellipse(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1), colour)
+        self.ellipse(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1), color)
 
-    def circle(self, at: Place, x: float, y: float, radius: float, colour: Colour) -> None:
+    def circle(self, at: Place, x: float, y: float, radius: float, color: Color) -> None:
         (a, b), (c, d) = at(x, y), at(x + radius, y)
         r = math.hypot(c - a, d - b)
-        self.ellipse(a - r, b - r, a + r, b + r, colour)
+        self.ellipse(a - r, b - r, a + r, b + r, color)
 
     def finished(self, rng: Rng, *, haze: float = 0.15, noise: float = 5) -> Image.Image:
         """Shrunk to its size, with a light and a grain of its own."""
@@ -91,26 +91,26 @@ def placed(
     return at
 
 
-def near(colour: Colour, spread: float, rng: Rng) -> Colour:
-    """A colour like this one: lighter or darker, and a little off."""
+def near(color: Color, spread: float, rng: Rng) -> Color:
+    """A color like this one: lighter or darker, and a little off."""
     shade = rng.normal(0, spread)
     off = rng.normal(0, spread / 3, 3)
-    return _bytes([channel + shade + o for channel, o in zip(colour, off, strict=True)])
+    return _bytes([channel + shade + o for channel, o in zip(color, off, strict=True)])
 
 
-def scaled(colour: Colour, by: float) -> Colour:
-    return _bytes([channel * by for channel in colour])
+def scaled(color: Color, by: float) -> Color:
+    return _bytes([channel * by for channel in color])
 
 
-def vivid(rng: Rng) -> Colour:
+def vivid(rng: Rng) -> Color:
     hue, saturation, value = rng.random(), rng.uniform(0, 0.9), rng.uniform(0.25, 1)
     return _bytes([255 * channel for channel in hsv_to_rgb(hue, saturation, value)])
 
 
-def grey(value: float) -> Colour:
+def gray(value: float) -> Color:
     return _bytes([value] * 3)
 
 
-def _bytes(channels: Sequence[float]) -> Colour:
+def _bytes(channels: Sequence[float]) -> Color:
     red, green, blue = (min(max(int(channel), 0), 255) for channel in channels)
     return red, green, blue

@@ -12,15 +12,15 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-from spare.synthetic.brushes import Canvas, Colour, Place, Rng, grey, near, placed, scaled, vivid
+from spare.synthetic.brushes import Canvas, Color, Place, Rng, gray, near, placed, scaled, vivid
 
 
 def street_scene(size: int, car: int, scene: int, thing: int, rng: Rng) -> Image.Image:
     """A sedan (0) or pick-up (1) in town (0) or country (1), beside it a thing of either."""
     canvas = Canvas(size, size)
     (_city, _countryside)[scene](canvas, rng)
-    centre = 0.875 + rng.uniform(-0.02, 0.02), 0.5 + rng.uniform(-0.02, 0.02)
-    stand = placed(*centre, 0.25 * rng.uniform(0.85, 1.1), mirrored=rng.random() < 0.5)
+    center = 0.875 + rng.uniform(-0.02, 0.02), 0.5 + rng.uniform(-0.02, 0.02)
+    stand = placed(*center, 0.25 * rng.uniform(0.85, 1.1), mirrored=rng.random() < 0.5)
     things = ((_hydrant, _sign, _meter, _traffic_light), (_cow, _sheep, _horse))[thing]
     things[rng.integers(len(things))](canvas, stand, rng)
     _car(canvas, car, rng)
@@ -79,7 +79,7 @@ def _city(canvas: Canvas, rng: Rng) -> None:
     if rng.random() < 0.3:
         _tree(canvas, rng.uniform(0, 1), horizon + 0.03, rng.uniform(0.12, 0.25), rng)
     canvas.box(0, horizon, 1, horizon + 0.06, near((165, 162, 158), 15, rng))
-    canvas.box(0, horizon + 0.06, 1, 1, grey(rng.uniform(65, 120)))
+    canvas.box(0, horizon + 0.06, 1, 1, gray(rng.uniform(65, 120)))
     dashes = horizon + rng.uniform(0.2, 0.3)
     for x in np.arange(rng.uniform(-0.2, 0), 1, 0.25):
         canvas.box(x, dashes, x + 0.13, dashes + 0.02, (225, 220, 200))
@@ -107,7 +107,7 @@ def _countryside(canvas: Canvas, rng: Rng) -> None:
         roof = [(x - 0.02, horizon - 0.12), (x + 0.09, horizon - 0.2), (x + 0.2, horizon - 0.12)]
         canvas.polygon(roof, scaled(wall, 0.6))
     road = rng.uniform(0.58, 0.64)
-    paving = near((150, 125, 90), 20, rng) if rng.random() < 0.7 else grey(rng.uniform(80, 130))
+    paving = near((150, 125, 90), 20, rng) if rng.random() < 0.7 else gray(rng.uniform(80, 130))
     canvas.box(0, road, 1, road + rng.uniform(0.12, 0.22), paving)
 
 
@@ -167,7 +167,7 @@ def _car(canvas: Canvas, kind: int, rng: Rng) -> None:
     )
     body = vivid(rng)
     dark = scaled(body, 0.6)
-    canvas.polygon([at(0.0, -0.02), at(1.0, -0.02), at(1.02, 0.03), at(-0.02, 0.03)], grey(45))
+    canvas.polygon([at(0.0, -0.02), at(1.0, -0.02), at(1.02, 0.03), at(-0.02, 0.03)], gray(45))
     outline = [
         (0, low),
         (0, belt),
@@ -196,8 +196,8 @@ def _car(canvas: Canvas, kind: int, rng: Rng) -> None:
     canvas.line([at(0, -low - 0.03), at(1, -low - 0.03)], dark, 0.012)
     canvas.line([at(deck, -low), at(deck, -belt)], dark, 0.008)
     for x in (rng.uniform(0.17, 0.22), rng.uniform(0.78, 0.83)):
-        canvas.circle(at, x, -wheel, wheel * 1.05, grey(30))
-        canvas.circle(at, x, -wheel, wheel * 0.5, grey(rng.uniform(120, 200)))
+        canvas.circle(at, x, -wheel, wheel * 1.05, gray(30))
+        canvas.circle(at, x, -wheel, wheel * 0.5, gray(rng.uniform(120, 200)))
 
 
 # --- Things beside a car ---
@@ -216,7 +216,7 @@ def _hydrant(canvas: Canvas, at: Place, rng: Rng) -> None:
 
 
 def _sign(canvas: Canvas, at: Place, rng: Rng) -> None:
-    canvas.quad(at, 0.46, 0.2, 0.54, 1.0, grey(rng.uniform(90, 150)))
+    canvas.quad(at, 0.46, 0.2, 0.54, 1.0, gray(rng.uniform(90, 150)))
     plate = near(((190, 30, 35), (35, 80, 170), (30, 120, 70))[rng.integers(3)], 20, rng)
     if rng.random() < 0.5:
         corners = [math.tau * (k + 0.5) / 8 for k in range(8)]
@@ -238,21 +238,21 @@ def _meter(canvas: Canvas, at: Place, rng: Rng) -> None:
 
 
 def _traffic_light(canvas: Canvas, at: Place, rng: Rng) -> None:
-    canvas.quad(at, 0.45, 0.5, 0.55, 1.0, grey(rng.uniform(60, 110)))
-    canvas.quad(at, 0.32, 0.0, 0.68, 0.62, grey(rng.uniform(25, 55)))
+    canvas.quad(at, 0.45, 0.5, 0.55, 1.0, gray(rng.uniform(60, 110)))
+    canvas.quad(at, 0.32, 0.0, 0.68, 0.62, gray(rng.uniform(25, 55)))
     lit = rng.integers(3)
     for k, lamp in enumerate(((235, 50, 40), (240, 190, 50), (60, 205, 95))):
         canvas.circle(at, 0.5, 0.12 + 0.19 * k, 0.085, lamp if k == lit else scaled(lamp, 0.4))
 
 
-def _legs(canvas: Canvas, at: Place, top: float, colour: Colour) -> None:
+def _legs(canvas: Canvas, at: Place, top: float, color: Color) -> None:
     for x in (0.2, 0.32, 0.62, 0.74):
-        canvas.quad(at, x, top, x + 0.07, 1.0, colour)
+        canvas.quad(at, x, top, x + 0.07, 1.0, color)
 
 
 def _cow(canvas: Canvas, at: Place, rng: Rng) -> None:
     hide = near(((235, 230, 225), (140, 85, 50), (60, 50, 48))[rng.integers(3)], 12, rng)
-    patch = grey(45) if sum(hide) > 400 else (225, 215, 205)
+    patch = gray(45) if sum(hide) > 400 else (225, 215, 205)
     _legs(canvas, at, 0.65, scaled(hide, 0.8))
     canvas.quad(at, 0.15, 0.35, 0.82, 0.75, hide)
     for _ in range(3):
@@ -263,7 +263,7 @@ def _cow(canvas: Canvas, at: Place, rng: Rng) -> None:
 
 def _sheep(canvas: Canvas, at: Place, rng: Rng) -> None:
     wool = near((230, 225, 212), 15, rng)
-    face = grey(50) if rng.random() < 0.6 else scaled(wool, 0.8)
+    face = gray(50) if rng.random() < 0.6 else scaled(wool, 0.8)
     _legs(canvas, at, 0.7, face)
     for x, y in ((0.25, 0.6), (0.35, 0.48), (0.5, 0.46), (0.65, 0.5), (0.72, 0.62), (0.5, 0.64)):
         canvas.circle(at, x, y, 0.17, wool)
@@ -296,7 +296,7 @@ def _face(canvas: Canvas, rng: Rng, blond: bool, male: bool) -> None:
     canvas.box(x - 0.1, y + 0.2, x + 0.1, 0.92, scaled(skin, 0.9))
     canvas.ellipse(x - 0.25, y - 0.24, x + 0.25, y + 0.3, skin)
     for side in (-1, 1):
-        canvas.ellipse(x + side * 0.11 - 0.04, y - 0.03, x + side * 0.11 + 0.04, y + 0.01, grey(40))
+        canvas.ellipse(x + side * 0.11 - 0.04, y - 0.03, x + side * 0.11 + 0.04, y + 0.01, gray(40))
     canvas.polygon([(x, y), (x - 0.03, y + 0.1), (x + 0.03, y + 0.1)], scaled(skin, 0.8))
     canvas.ellipse(x - 0.09, y + 0.16, x + 0.09, y + 0.2, (185, 80, 80))
 
@@ -313,7 +313,7 @@ def _bird(canvas: Canvas, at: Place, rng: Rng, long_neck: bool = False) -> None:
     if long_neck:
         canvas.polygon([at(0.6, 0.5), at(0.72, 0.6), at(0.9, 0.2), at(0.8, 0.2)], plumage)
     canvas.circle(at, *head, 0.11, plumage)
-    canvas.circle(at, head[0] + 0.03, head[1] - 0.02, 0.02, grey(15))
+    canvas.circle(at, head[0] + 0.03, head[1] - 0.02, 0.02, gray(15))
     beak = 0.22 if long_neck else 0.1
     tip = at(head[0] + 0.1 + beak, head[1] + 0.03)
     canvas.polygon(
@@ -334,11 +334,11 @@ def _dog(canvas: Canvas, at: Place, rng: Rng) -> None:
     canvas.oval(at, 0.68, 0.26, 0.78, 0.55, scaled(coat, 0.6))
 
 
-def _round_head(canvas: Canvas, at: Place, coat: Colour, eye: Colour) -> None:
+def _round_head(canvas: Canvas, at: Place, coat: Color, eye: Color) -> None:
     canvas.circle(at, 0.5, 0.5, 0.34, coat)
     for x in (0.37, 0.63):
         canvas.circle(at, x, 0.45, 0.06, eye)
-        canvas.circle(at, x, 0.45, 0.03, grey(15))
+        canvas.circle(at, x, 0.45, 0.03, gray(15))
 
 
 def _cat(canvas: Canvas, at: Place, rng: Rng) -> None:
@@ -349,7 +349,7 @@ def _cat(canvas: Canvas, at: Place, rng: Rng) -> None:
     _round_head(canvas, at, coat, (190, 215, 90))
     canvas.polygon([at(0.45, 0.6), at(0.55, 0.6), at(0.5, 0.67)], (220, 130, 130))
     for y in (0.58, 0.66):
-        canvas.line([at(0.05, y), at(0.95, y)], grey(235), 0.008)
+        canvas.line([at(0.05, y), at(0.95, y)], gray(235), 0.008)
 
 
 def _frog(canvas: Canvas, at: Place, rng: Rng) -> None:
@@ -360,7 +360,7 @@ def _frog(canvas: Canvas, at: Place, rng: Rng) -> None:
     for x in (0.3, 0.7):
         canvas.circle(at, x, 0.33, 0.13, skin)
         canvas.circle(at, x, 0.31, 0.07, (235, 215, 90))
-        canvas.circle(at, x, 0.31, 0.03, grey(10))
+        canvas.circle(at, x, 0.31, 0.03, gray(10))
     canvas.line([at(0.25, 0.62), at(0.5, 0.7), at(0.75, 0.62)], scaled(skin, 0.4), 0.012)
 
 
@@ -389,8 +389,8 @@ def _fish(canvas: Canvas, at: Place, rng: Rng) -> None:
     canvas.polygon([at(0.25, 0.5), at(0.0, 0.25), at(0.0, 0.75)], scales)
     canvas.polygon([at(0.4, 0.35), at(0.6, 0.12), at(0.7, 0.35)], scaled(scales, 0.7))
     canvas.oval(at, 0.18, 0.28, 0.98, 0.72, scales)
-    canvas.circle(at, 0.82, 0.44, 0.05, grey(235))
-    canvas.circle(at, 0.82, 0.44, 0.025, grey(10))
+    canvas.circle(at, 0.82, 0.44, 0.05, gray(235))
+    canvas.circle(at, 0.82, 0.44, 0.025, gray(10))
 
 
 def _crab(canvas: Canvas, at: Place, rng: Rng) -> None:
@@ -402,19 +402,19 @@ def _crab(canvas: Canvas, at: Place, rng: Rng) -> None:
         canvas.circle(at, 0.5 + side * 0.4, 0.18, 0.12, shell)
     canvas.oval(at, 0.2, 0.4, 0.8, 0.8, shell)
     for x in (0.42, 0.58):
-        canvas.circle(at, x, 0.4, 0.04, grey(15))
+        canvas.circle(at, x, 0.4, 0.04, gray(15))
 
 
 def _insect(canvas: Canvas, at: Place, rng: Rng) -> None:
     shell = near(((45, 40, 40), (150, 40, 35), (60, 95, 60))[rng.integers(3)], 15, rng)
     for x in (0.42, 0.54, 0.66):
         for y in (0.15, 0.85):
-            canvas.line([at(x, 0.5), at(x + (x - 0.54) * 1.5, y)], grey(25), 0.012)
+            canvas.line([at(x, 0.5), at(x + (x - 0.54) * 1.5, y)], gray(25), 0.012)
     canvas.oval(at, 0.05, 0.36, 0.48, 0.64, shell)
     canvas.circle(at, 0.55, 0.5, 0.12, scaled(shell, 0.8))
     canvas.circle(at, 0.75, 0.5, 0.1, shell)
     for y in (0.3, 0.7):
-        canvas.line([at(0.8, 0.5), at(1.0, y)], grey(25), 0.008)
+        canvas.line([at(0.8, 0.5), at(1.0, y)], gray(25), 0.008)
 
 
 ANIMALS: dict[str, Callable[[Canvas, Place, Rng], None]] = {
