@@ -34,7 +34,7 @@ def cache_folder() -> Path:
 
 
 def entries(folder: Path) -> Usage:
-    """How many complete entries `folder` holds, and the bytes of everything the cache left there."""
+    """How many complete entries `folder` holds, and the bytes of everything of ours in it."""
     return _usage(our_files(folder))
 
 
@@ -108,7 +108,7 @@ def cache_errors(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[None]:
-    """Hold the lock file; a process that dies releases it. Without `wait`: OSError if it is held."""
+    """Hold the lock file; a process that dies releases it. Without `wait`: OSError if taken."""
     while True:
         with path.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

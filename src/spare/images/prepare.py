@@ -126,7 +126,7 @@ class _Entry:
         return {"format": FORMAT, "n": self.n, "geometry": asdict(self.geometry)}
 
     def load(self, read: Read | None = None) -> Prepared | None:
-        """The entry if it exists and is complete; with `read`, only if unreadable files still are."""
+        """The entry if it is complete; with `read`, only if unreadable files still are."""
         try:
             about = json.loads(self.path("json").read_text(encoding="utf-8"))
             if {name: about[name] for name in self.about()} != self.about():
@@ -244,5 +244,3 @@ def _write(path: Path, content: bytes) -> None:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-

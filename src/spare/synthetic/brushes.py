@@ -1,4 +1,4 @@
-"""What pictures are drawn with: a canvas, things in coordinates of their own, and colors."""
+"""What pictures are drawn with: a canvas, local coordinates for the things on it, and colors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from PIL import Image, ImageDraw
 
 Color = tuple[int, int, int]
 Point = tuple[float, float]
+#: From the coordinates of a thing to those of the canvas.
 Place = Callable[[float, float], Point]
 Rng = np.random.Generator
 
-FINER = 3  # drawn so much larger and shrunk, which smooths the edges
+#: Pictures are drawn this many times larger and shrunk, which smooths the edges.
+OVERSAMPLING = 3
 
 
 class Canvas:
@@ -22,7 +24,7 @@ class Canvas:
 
     def __init__(self, width: int, height: int):
         self.width, self.height = width, height
-        self._image = Image.new("RGB", (width * FINER, height * FINER))
+        self._image = Image.new("RGB", (width * OVERSAMPLING, height * OVERSAMPLING))
         self._draw = ImageDraw.Draw(self._image)
 
     def _pixels(self, points: Sequence[Point]) -> list[Point]:
@@ -45,7 +47,7 @@ class Canvas:
     def quad(
         self, at: Place, left: float, top: float, right: float, low: float, color: Color
     ) -> None:
-        """A rectangle in coordinates of a thing's own."""
+        """A rectangle in the coordinates of a thing."""
         corners = [at(left, top), at(right, top), at(right, low), at(left, low)]
         self.polygon(corners, color)
 
@@ -61,7 +63,7 @@ class Canvas:
         self.ellipse(a - r, b - r, a + r, b + r, color)
 
     def finished(self, rng: Rng, *, haze: float = 0.15, noise: float = 5) -> Image.Image:
-        """Shrunk to its size, with a light and a grain of its own."""
+        """The picture at its final size, with a random tint and random grain."""
         image = self._image.resize((self.width, self.height), Image.Resampling.BOX)
         pixels = np.asarray(image, dtype=np.float32)
         light = rng.uniform(60, 230, 3).astype(np.float32)
@@ -80,7 +82,7 @@ def placed(
     turned: float = 0.0,
     middle: Point = (0.5, 0.5),
 ) -> Place:
-    """Coordinates of a thing's own, whose `middle` is put at (x, y)."""
+    """Coordinates for a thing of this width, whose `middle` is put at (x, y)."""
     cos, sin = math.cos(turned) * wide, math.sin(turned) * wide
     flip = -1 if mirrored else 1
 
@@ -92,7 +94,7 @@ def placed(
 
 
 def near(color: Color, spread: float, rng: Rng) -> Color:
-    """A color like this one: lighter or darker, and a little off."""
+    """A color close to this one: lighter or darker, and slightly shifted."""
     shade = rng.normal(0, spread)
     off = rng.normal(0, spread / 3, 3)
     return _bytes([channel + shade + o for channel, o in zip(color, off, strict=True)])
