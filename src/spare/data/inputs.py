@@ -83,7 +83,7 @@ class SubsetInputs:
 
     def rows_of(self, indices: np.ndarray) -> np.ndarray:
         """The rows of these examples in the inputs that they are a subset of."""
-        rows = self.rows[indices]
+        rows: np.ndarray = self.rows[indices]
         if (rows < 0).any():
             raise DataError("this example is no longer part of the data.")
         return rows

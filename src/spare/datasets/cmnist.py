@@ -1,10 +1,10 @@
 """Colored MNIST, after Zhang et al. (Correct-n-Contrast, 2022) as the SPARE paper uses it.
 
-Five classes of two digits each; each class has a color of its own. In training a digit has its
-class's color with probability p_corr, else one of the four others; in validation and test the
-color is independent of the class. Pixels of at least `THRESHOLD` are replaced by the flat color.
-Images are resized from 28 to 40 and cropped to 32 at random, on every split: drawn anew for each
-training batch, drawn once for validation and test. The view that is clustered is the center crop.
+Five classes of two digits each; each class has its own color. In training a digit has the color of
+its class with probability p_corr, else one of the four others; in validation and test the color is
+independent of the class. Pixels of at least `THRESHOLD` are replaced by the flat color. Images are
+resized from 28 to 40 and cropped to 32 at random on every split: again for each training batch,
+once for validation and test. The view that is clustered is the center crop.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.data.transforms import center_crop, random_crop, scale_bytes
 from spare.errors import InputError, unknown
+from spare.progress import SILENT, Progress
 
 CLASSES = ("0-1", "2-3", "4-5", "6-7", "8-9")
 PALETTES = {
@@ -33,11 +34,17 @@ TRAIN_SIZE = 50_000
 
 
 def load(
-    data: Path, seed: int, *, palette: str = "paper", p_corr: float = 0.995, train_size: int = 0
+    data: Path,
+    seed: int,
+    progress: Progress = SILENT,
+    *,
+    palette: str = "paper",
+    p_corr: float = 0.995,
+    train_size: int = 0,
 ) -> Task:
     """The task of one seed: the seed decides the split, the colors and the fixed crops.
 
-    train_size  0 for the paper's 50,000; fewer for quick looks (the first ones of the split).
+    train_size  0 for the paper's 50,000; fewer for quick trials (the first of the split)
     """
     from spare.datasets.mnist import read_mnist
 
@@ -85,14 +92,14 @@ def load(
 def correlated_colors(
     labels: np.ndarray, colors: int, p_corr: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """The class's own color with probability p_corr, else one of the others, for each example."""
-    own = rng.random(len(labels)) < p_corr
-    other = (labels + rng.integers(1, colors, len(labels))) % colors
-    return np.where(own, labels, other)
+    """For each example the color of its class with probability p_corr, else one of the others."""
+    keeps_color = rng.random(len(labels)) < p_corr
+    other_color = (labels + rng.integers(1, colors, len(labels))) % colors
+    return np.where(keeps_color, labels, other_color)
 
 
 def paint(gray: Tensor, color: Tensor) -> Tensor:
-    """(n, h, w) gray bytes and (n, 3) colors to (n, 3, h, w): strokes take the flat color."""
+    """Color gray images: (n, h, w) bytes and (n, 3) colors to (n, 3, h, w)."""
     gray = gray[:, None].expand(-1, 3, -1, -1)
     return torch.where(gray >= THRESHOLD, color[:, :, None, None].to(torch.uint8), gray)
 
@@ -105,6 +112,6 @@ def resize(pixels: Tensor, size: int, chunk: int = 5_000) -> Tensor:
         )
         .round_()
         .to(torch.uint8)
-        for part in pixels.split(chunk)
+        for part in pixels.split(chunk)  # type: ignore[no-untyped-call]
     ]
     return torch.cat(parts)

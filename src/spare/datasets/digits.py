@@ -1,8 +1,8 @@
 """Colored digits from scikit-learn's bundled scans: a shortcut task that needs no download.
 
 1,797 scans of 8 x 8 pixels, two classes (0 to 4, 5 to 9), two colors. In training a digit has its
-class's color with probability p_corr; in validation and test the color is a coin toss. Scans are
-enlarged to 16 x 16 and shifted by up to two pixels in training.
+class's color with probability p_corr; in validation and test either color is equally likely. Scans
+are enlarged to 16 x 16 and shifted by up to two pixels in training.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from spare.data.task import Split, Task
 from spare.data.transforms import center_crop, random_crop, scale_bytes
 from spare.datasets.cmnist import correlated_colors, resize
 from spare.errors import InputError
+from spare.progress import SILENT, Progress
 
 CLASSES = ("0-4", "5-9")
 COLORS = {"orange": (255, 140, 0), "blue": (0, 110, 255)}
@@ -24,8 +25,8 @@ SIZE, PADDED = 16, 20
 TRAIN, VAL = 900, 297
 
 
-def load(data: Path, seed: int, *, p_corr: float = 0.95) -> Task:
-    """The task of one seed: the seed decides the split and the colors. Reads nothing of `data`."""
+def load(data: Path, seed: int, progress: Progress = SILENT, *, p_corr: float = 0.95) -> Task:
+    """The task of one seed: the seed decides the split and the colors. `data` is not used."""
     from sklearn.datasets import load_digits
 
     if not 0 <= p_corr <= 1:
