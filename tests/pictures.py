@@ -8,21 +8,21 @@ import numpy as np
 from PIL import Image
 
 
-def picture(path: Path, colour: tuple[int, int, int], size: int = 12, seed: int = 0) -> Path:
-    """A noisy square of one colour; the folder is made."""
-    rng = np.random.default_rng([seed, *colour])
+def picture(path: Path, color: tuple[int, int, int], size: int = 12, seed: int = 0) -> Path:
+    """A noisy square of one color; the folder is made."""
+    rng = np.random.default_rng([seed, *color])
     noise = rng.integers(-20, 20, (size, size, 3))
-    pixels = np.clip(np.array(colour) + noise, 0, 255).astype(np.uint8)
+    pixels = np.clip(np.array(color) + noise, 0, 255).astype(np.uint8)
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels).save(path)
     return path
 
 
-COLOURS = {"cat": (200, 60, 40), "dog": (40, 70, 190), "fox": (230, 150, 30)}
+COLORS = {"cat": (200, 60, 40), "dog": (40, 70, 190), "fox": (230, 150, 30)}
 
 
 def picture_folder(root: Path, counts: dict[str, int]) -> Path:
     for name, n in counts.items():
         for i in range(n):
-            picture(root / name / f"{i:03d}.png", COLOURS[name.split("/")[-1]], seed=i)
+            picture(root / name / f"{i:03d}.png", COLORS[name.split("/")[-1]], seed=i)
     return root

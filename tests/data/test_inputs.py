@@ -9,7 +9,7 @@ from torchvision.transforms import v2
 
 from spare.data.inputs import ConcatInputs, DatasetInputs, SubsetInputs, TensorInputs
 from spare.data.transforms import (
-    centre_crop,
+    center_crop,
     compose,
     random_crop,
     random_flip,
@@ -38,7 +38,7 @@ def test_a_random_crop_is_a_window_of_its_own_for_every_image():
 
 def test_with_a_generator_augmented_without_one_fixed():
     images = torch.randint(0, 256, (8, 3, 6, 6), dtype=torch.uint8)
-    inputs = TensorInputs(images, view=centre_crop(4), augment=random_crop(4), finish=scale_bytes())
+    inputs = TensorInputs(images, view=center_crop(4), augment=random_crop(4), finish=scale_bytes())
     rows = np.arange(8)
     fixed = inputs.take(rows)
     assert torch.equal(fixed, inputs.take(rows))
@@ -50,7 +50,7 @@ def test_with_a_generator_augmented_without_one_fixed():
 
 def test_a_dataset_gives_the_same_batches_as_a_tensor():
     images = torch.randint(0, 256, (8, 3, 6, 6), dtype=torch.uint8)
-    how = {"view": centre_crop(4), "augment": random_crop(4), "finish": scale_bytes()}
+    how = {"view": center_crop(4), "augment": random_crop(4), "finish": scale_bytes()}
     in_memory, from_pairs = (
         TensorInputs(images, **how),
         DatasetInputs([(i, 0) for i in images], **how),
@@ -67,9 +67,9 @@ def images(n: int, size: int = 6) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_splits_share_a_tensor_by_rows(layout):
+def test_splits_share_a_tensor_as_subsets(layout):
     tensor = images(8).contiguous(memory_format=layout)
-    inputs = TensorInputs(tensor, rows=np.array([7, 2, 5]), in_memory=False)
+    inputs = SubsetInputs(TensorInputs(tensor, in_memory=False), np.array([7, 2, 5]))
     assert len(inputs) == 3
     assert not inputs.in_memory
     batch = inputs.take(np.array([2, 0, 2]))
@@ -79,7 +79,7 @@ def test_splits_share_a_tensor_by_rows(layout):
     assert tensor[5].any()
 
 
-def test_without_rows_a_split_is_the_whole_tensor():
+def test_tensor_inputs_are_all_rows_of_the_tensor():
     tensor = images(4)
     inputs = TensorInputs(tensor)
     assert inputs.in_memory
@@ -141,7 +141,7 @@ def test_a_window_that_never_fits_is_the_whole_image():
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_one_generator_state_one_batch(layout):
+def test_the_same_generator_makes_the_same_batch(layout):
     batch = images(40, 20)
     augment = compose(random_resized_crop(12), random_flip(), random_crop(10))
     first = augment(batch, np.random.default_rng(3))
@@ -174,37 +174,37 @@ def test_bytes_are_scaled_by_channel(layout):
 
 
 def test_numbers_for_other_channels_are_an_error():
-    with pytest.raises(InputError, match="1 channels, but their mean and standard deviation 3"):
+    with pytest.raises(InputError, match="1 channels, but the mean and standard deviation have 3"):
         scale_bytes((0.1, 0.2, 0.3), 1.0)(images(2)[:, :1])
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_joined_inputs_are_numbered_on_and_given_in_the_order_asked_for(layout):
+def test_concatenated_inputs_are_numbered_consecutively_and_returned_in_order(layout):
     tensor = images(9).contiguous(memory_format=layout)
-    joined = ConcatInputs(
+    both = ConcatInputs(
         TensorInputs(tensor[:3]), SubsetInputs(TensorInputs(tensor), np.array([8, 4]))
     )
-    assert len(joined) == 5
-    batch = joined.take(np.array([4, 0, 3, 2, 4]))
+    assert len(both) == 5
+    batch = both.take(np.array([4, 0, 3, 2, 4]))
     assert torch.equal(batch, tensor[[4, 0, 8, 2, 4]])
     assert batch.is_contiguous(memory_format=layout)
-    assert torch.equal(joined.take(np.array([3, 4])), tensor[[8, 4]])
+    assert torch.equal(both.take(np.array([3, 4])), tensor[[8, 4]])
 
 
-def test_joined_inputs_are_augmented_each_in_its_own_way():
+def test_each_part_of_concatenated_inputs_keeps_its_own_augmentation():
     tensor = images(6)
-    how = {"view": centre_crop(4), "finish": scale_bytes()}
+    how = {"view": center_crop(4), "finish": scale_bytes()}
     fixed, moving = TensorInputs(tensor, **how), TensorInputs(tensor, augment=random_crop(4), **how)
-    joined = ConcatInputs(fixed, moving)
+    both = ConcatInputs(fixed, moving)
     rows = np.arange(12)
-    assert torch.equal(joined.take(rows), torch.cat([fixed.take(np.arange(6))] * 2))
-    one = joined.take(rows, np.random.default_rng(1))
-    assert torch.equal(one, joined.take(rows, np.random.default_rng(1)))
+    assert torch.equal(both.take(rows), torch.cat([fixed.take(np.arange(6))] * 2))
+    one = both.take(rows, np.random.default_rng(1))
+    assert torch.equal(one, both.take(rows, np.random.default_rng(1)))
     assert torch.equal(one[:6], fixed.take(np.arange(6)))
     assert torch.equal(one[6:], moving.take(np.arange(6), np.random.default_rng(1)))
 
 
-def test_joined_inputs_are_in_memory_if_all_are_and_go_to_other_processes():
+def test_concatenated_inputs_are_in_memory_if_all_are_and_can_be_pickled():
     here, there = TensorInputs(images(2)), TensorInputs(images(3), in_memory=False)
     assert ConcatInputs(here, here).in_memory
     assert not ConcatInputs(here, there).in_memory

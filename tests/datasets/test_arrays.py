@@ -133,7 +133,7 @@ def test_numbers_that_are_missing_lengths_that_differ_and_labels_of_the_wrong_sh
         read(path)
     with pytest.raises(DataError, match="differ in length"):
         read(write(tmp_path, "npz", parts | {"features": broken[:7]}))
-    with pytest.raises(InputError, match="one value an example"):
+    with pytest.raises(InputError, match="one value per example"):
         read(path, label="features")
     with pytest.raises(InputError, match="'label'"):
         read(path, label="lable")

@@ -28,8 +28,8 @@ def fake_mnist(monkeypatch):
 
 
 def test_painting_replaces_strokes_keeps_the_fringe_and_the_black():
-    grey = torch.tensor([[[0, 119], [120, 255]]], dtype=torch.uint8)
-    painted = cmnist.paint(grey, torch.tensor([[0x85, 0xFF, 0x00]]))
+    gray = torch.tensor([[[0, 119], [120, 255]]], dtype=torch.uint8)
+    painted = cmnist.paint(gray, torch.tensor([[0x85, 0xFF, 0x00]]))
     assert painted.dtype == torch.uint8
     assert painted[0, :, 0, 0].tolist() == [0, 0, 0]
     assert painted[0, :, 0, 1].tolist() == [119, 119, 119]
@@ -43,11 +43,11 @@ def test_resizing_is_pils_bilinear():
     assert np.abs(ours.numpy().astype(int) - theirs.astype(int)).max() <= 1
 
 
-def test_own_colour_with_p_corr_else_uniform_over_the_four_others():
+def test_own_color_with_p_corr_else_uniform_over_the_four_others():
     labels = np.repeat(np.arange(5), 20_000)
-    colour = cmnist.correlated_colours(labels, 5, 0.9, np.random.default_rng(0))
+    color = cmnist.correlated_colors(labels, 5, 0.9, np.random.default_rng(0))
     table = np.zeros((5, 5))
-    np.add.at(table, (labels, colour), 1 / 20_000)
+    np.add.at(table, (labels, color), 1 / 20_000)
     assert np.diag(table) == pytest.approx([0.9] * 5, abs=0.01)
     assert table[~np.eye(5, dtype=bool)] == pytest.approx([0.025] * 20, abs=0.005)
 
@@ -70,7 +70,7 @@ def test_what_the_network_sees(fake_mnist):
     seen = task.train.inputs.take(rows)
     assert seen.shape == (20, 3, 32, 32)
     assert -1 <= seen.min() < seen.max() <= 1
-    # The clustered view is the fixed centre crop; training crops move; val and test never do.
+    # The clustered view is the fixed center crop; training crops move; val and test never do.
     assert torch.equal(seen, task.train.inputs.take(rows))
     assert not torch.equal(seen, task.train.inputs.take(rows, np.random.default_rng(0)))
     again = cmnist.load(Path("none"), 0, train_size=500)

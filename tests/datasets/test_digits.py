@@ -20,6 +20,6 @@ def test_the_embedded_task_needs_no_folder():
 
 def test_no_scan_is_in_two_splits():
     task = digits.load(Path("none"), 0)
-    # Both colours have a full channel, so the largest channel is the scan itself.
+    # Both colors have a full channel, so the largest channel is the scan itself.
     seen = torch.cat([s.inputs.tensor.amax(1).flatten(1) for s in task.splits().values()])
     assert len(torch.unique(seen, dim=0)) == len(seen) == 1797

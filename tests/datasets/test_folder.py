@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spare.datasets.folder import load
-from spare.datasets.image_files import Preparation
+from spare.datasets.preparation import Preparation
 from spare.datasets.splits import Shares
 from spare.errors import DataError, InputError, SpareWarning
 from tests.pictures import picture, picture_folder
@@ -106,7 +106,7 @@ def test_an_empty_folder_one_class_and_a_class_in_test_only(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no images in folders of classes"):
         read(tmp_path / "empty")
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         read(picture_folder(tmp_path / "one", {"cat": 9}))
     root = picture_folder(tmp_path / "t", {"train/cat": 4, "train/dog": 4, "val/cat": 2,
                                            "val/dog": 1, "test/fox": 2})  # fmt: skip

@@ -10,7 +10,7 @@ from PIL import Image
 
 from spare.datasets import locate
 from spare.datasets.huggingface import load
-from spare.datasets.image_files import Preparation
+from spare.datasets.preparation import Preparation
 from spare.datasets.splits import Shares
 from spare.errors import DataError, InputError, SpareWarning
 

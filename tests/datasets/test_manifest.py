@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from spare.datasets import locate
-from spare.datasets.image_files import Preparation
 from spare.datasets.manifest import load
+from spare.datasets.preparation import Preparation
 from spare.datasets.splits import Shares
 from spare.errors import DataError, InputError, SpareWarning
-from tests.pictures import COLOURS, picture
+from tests.pictures import COLORS, picture
 
 SMALL = Preparation(resize=12, crop=12)
 
@@ -31,7 +31,7 @@ def rows(tmp_path):
     for i in range(30):
         label = ("cat", "dog")[i % 2]
         name = f"images/{i:02d}.png"
-        picture(tmp_path / name, COLOURS[label], seed=i)
+        picture(tmp_path / name, COLORS[label], seed=i)
         split = ("train", "train", "train", "val", "test")[i % 5]
         found.append({"path": name, "label": label, "split": split, "place": str(i % 3)})
     found[7]["place"] = ""
@@ -66,7 +66,7 @@ def test_attributes_are_only_those_that_were_named(tmp_path, rows):
 def test_a_parquet_with_columns_of_other_names_and_no_split(tmp_path, rows):
     table = pa.table({"where": [r["path"] for r in rows], "animal": [r["label"] for r in rows]})
     pq.write_table(table, tmp_path / "list.parquet")
-    source = locate(str(tmp_path / "list.parquet"), overrides={"path": "where"})
+    source = locate(str(tmp_path / "list.parquet"), settings={"path": "where"})
     assert source.kind == "manifest"
     task = read(tmp_path / "list.parquet", path="where", label="animal")
     assert {n: len(s) for n, s in task.splits().items()} == {"train": 22, "val": 4, "test": 4}

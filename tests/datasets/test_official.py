@@ -18,9 +18,9 @@ from spare.datasets import (
     urbancars,
     waterbirds,
 )
-from spare.datasets.image_files import Preparation
+from spare.datasets.preparation import Preparation
 from spare.errors import DataError, InputError, Interrupted, SpareWarning
-from spare.runs.run import run
+from spare.images.imagenet import RANGES
 from spare.synthetic.layouts import (
     draw_celeba,
     draw_restricted_imagenet,
@@ -144,14 +144,14 @@ def test_urbancars_ignores_masks_and_refuses_strange_folders(drawn, tmp_path):
     (group / "000_mask.png").write_bytes(b"mask")
     assert sizes(urbancars.load(data, 0, preparation=SMALL))["train"] == 40
     (train / "cars").mkdir()
-    with pytest.raises(DataError, match="no folder of UrbanCars"):
+    with pytest.raises(DataError, match="not a folder of UrbanCars"):
         urbancars.load(data, 0, preparation=SMALL)
 
 
 def test_restricted_imagenet(drawn, tmp_path):
     task = restricted_imagenet.load(drawn, 0, preparation=SMALL)
     assert task.class_names[:3] == ("dog", "cat", "frog")
-    classes = [last - first + 1 for first, last in restricted_imagenet.RANGES.values()]
+    classes = [last - first + 1 for first, last in RANGES.values()]
     assert np.bincount(task.train.labels).tolist() == classes
     assert len(task.val) == len(task.test) == sum(classes)
     assert task.train.attributes is None
@@ -161,7 +161,7 @@ def test_restricted_imagenet(drawn, tmp_path):
     assert known.attribute_values == {"background": ("(missing)", "green", "sand")}
     assert known.train.attributes["background"][0] == 1
     named.write_text("path,group\nn123/x.JPEG,green\n")
-    with pytest.raises(DataError, match=r"1 paths of .* are no images of this data set"):
+    with pytest.raises(DataError, match=r"1 paths of .* are not images of this data set"):
         restricted_imagenet.load(drawn, 0, preparation=SMALL, backgrounds=str(named))
 
 
@@ -178,7 +178,7 @@ def test_data_that_is_not_there_says_where_to_get_it_and_where_to_put_it(name, t
     assert name in DATASETS
     assert not source_named(name).present(tmp_path)
     with pytest.raises(DataError) as caught:
-        locate(name, tmp_path).module.load(tmp_path, 0, preparation=SMALL)
+        locate(name, tmp_path).load(tmp_path, 0, preparation=SMALL)
     assert str(tmp_path / name) in str(caught.value)
 
 
@@ -187,6 +187,8 @@ SMALLER = TINY | {"resize": "40", "crop": "32"}
 
 
 def resumed_equals_undisturbed(task, data, overrides, folder, stop_after, method="erm"):
+    from spare.runs.run import run
+
     steps = iter(range(10_000))
     with pytest.raises(Interrupted):
         run(

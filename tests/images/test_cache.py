@@ -1,4 +1,4 @@
-"""Decoded once, whatever happens meanwhile: other builders, a kill, damage, a full disk."""
+"""Images are decoded once, whatever happens: other builders, a kill, damage, a full disk."""
 
 from __future__ import annotations
 
@@ -19,18 +19,14 @@ import pytest
 import torch
 from PIL import Image
 
-from spare.data.inputs import TensorInputs
+from spare.data.inputs import SubsetInputs, TensorInputs
 from spare.data.transforms import random_flip, scale_bytes
 from spare.errors import DataError
-from spare.images.cache import (
-    DecodedInputs,
-    cache_folder,
-    clear,
-    entries,
-    fingerprint_files,
-    prepare,
-)
+from spare.images.cache import cache_folder, clear, entries
 from spare.images.decode import Geometry, decode, fit
+from spare.images.decoded import DecodedInputs
+from spare.images.prepare import fingerprint_files, prepare
+from spare.progress import Progress
 
 SQUARE = Geometry(16)
 N = 6
@@ -72,8 +68,8 @@ def prepared(pictures: Path, read=None, geometry: Geometry = SQUARE, **options):
 
 
 def entry_file(pictures: Path, kind: str) -> Path:
-    (found,) = (pictures.parent / "cache").glob(f"*.{kind}")
-    return found
+    (path,) = (pictures.parent / "cache").glob(f"*.{kind}")
+    return path
 
 
 def expected(pictures: Path, geometry: Geometry = SQUARE) -> torch.Tensor:
@@ -81,18 +77,18 @@ def expected(pictures: Path, geometry: Geometry = SQUARE) -> torch.Tensor:
     return torch.stack([fit(decode(read(i)), geometry) for i in range(N)])
 
 
-def test_built_once_and_then_mapped(pictures):
+def test_an_entry_is_built_once_and_then_mapped(pictures):
     read = Reader(pictures)
     told = []
     caller = threading.get_ident()
 
-    def report(done: int, total: int) -> None:
+    def report(what: str, done: int, total: int) -> None:
         assert threading.get_ident() == caller
-        told.append((done, total))
+        told.append((what, done, total))
 
-    first = prepared(pictures, read, report=report)
+    first = prepared(pictures, read, progress=Progress(report))
     assert read.count == N
-    assert told == [(i + 1, N) for i in range(N)]
+    assert told == [("images", i + 1, N) for i in range(N)]
     assert first.bad == {}
     assert first.pixels.shape == (N, 3, 16, 16)
     assert first.pixels.dtype == torch.uint8
@@ -122,13 +118,13 @@ def test_another_geometry_or_other_content_is_another_entry(pictures):
     assert entries(pictures.parent / "cache").entries == 3
 
 
-def test_only_verified_when_nothing_is_kept(pictures):
+def test_images_are_only_checked_when_pixels_are_not_kept(pictures):
     (pictures / "2.png").write_bytes(b"")
     read = Reader(pictures)
     for _ in range(2):
-        found = prepared(pictures, read, keep=False, skip_bad=True)
-        assert found.pixels is None
-        assert found.bad == {2: "empty file"}
+        checked = prepared(pictures, read, keep=False, skip_bad=True)
+        assert checked.pixels is None
+        assert checked.bad == {2: "empty file"}
         assert read.count == N
     assert not list((pictures.parent / "cache").glob("*.npy"))
 
@@ -151,10 +147,10 @@ def test_bad_images_are_named(pictures):
         assert lines[0][1] == "empty file"
         assert lines[2][1] == "cannot be read: No such file or directory"
     assert read.count == N + 1  # and the one that is missing is looked for again
-    found = prepared(pictures, read, skip_bad=True)
-    assert list(found.bad) == [1, 3, 4]
-    assert not found.pixels[[1, 3, 4]].any()
-    assert found.pixels[0].any()
+    good = prepared(pictures, read, skip_bad=True)
+    assert list(good.bad) == [1, 3, 4]
+    assert not good.pixels[[1, 3, 4]].any()
+    assert good.pixels[0].any()
 
 
 def test_a_file_that_can_be_read_again_is_used(pictures):
@@ -167,12 +163,12 @@ def test_a_file_that_can_be_read_again_is_used(pictures):
 
     assert prepared(pictures, read, skip_bad=True).bad == {2: "cannot be read: Permission denied"}
     hidden.clear()
-    found = prepared(pictures, read)
-    assert found.bad == {}
-    assert torch.equal(found.pixels, expected(pictures))
+    again = prepared(pictures, read)
+    assert again.bad == {}
+    assert torch.equal(again.pixels, expected(pictures))
 
 
-def test_nothing_but_bad_images_is_an_error_even_so(pictures):
+def test_only_bad_images_is_an_error_even_with_skip_bad(pictures):
     for i in range(N):
         (pictures / f"{i}.png").write_bytes(b"no")
     with pytest.raises(DataError, match=r"6 of 6 images .* none is left to train on"):
@@ -185,7 +181,7 @@ def test_no_images_at_all(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_what_size_images_were_is_kept(pictures, keep):
+def test_the_original_sizes_of_images_are_kept(pictures, keep):
     Image.new("RGB", (7, 9)).save(pictures / "3.png")
     (pictures / "4.png").write_bytes(b"no")
     expected = [[20, 30]] * N
@@ -216,7 +212,7 @@ def test_what_size_images_were_is_kept(pictures, keep):
         lambda npy, info: info.unlink(),
     ],
 )
-def test_a_damaged_entry_is_built_anew(pictures, damage):
+def test_a_damaged_entry_is_built_again(pictures, damage):
     prepared(pictures)
     damage(entry_file(pictures, "npy"), entry_file(pictures, "json"))
     read = Reader(pictures)
@@ -230,7 +226,7 @@ def test_a_damaged_entry_is_built_anew(pictures, damage):
 BUILDER = """
 import sys, time
 from pathlib import Path
-from spare.images.cache import fingerprint_files, prepare
+from spare.images.prepare import fingerprint_files, prepare
 from spare.images.decode import Geometry
 pictures, folder = Path(sys.argv[1]), Path(sys.argv[2])
 names = [f"{i}.png" for i in range(6)]
@@ -284,12 +280,12 @@ def test_a_killed_builder_leaves_nothing_that_is_used(pictures):
 
 
 def test_an_error_while_building_leaves_nothing(pictures):
-    def stop(done: int, total: int) -> None:
+    def stop(what: str, done: int, total: int) -> None:
         if done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prepared(pictures, report=stop)
+        prepared(pictures, progress=Progress(stop))
     assert [path.suffix for path in (pictures.parent / "cache").iterdir()] == [".lock"]
 
 
@@ -299,7 +295,7 @@ def test_few_images_are_held_at_a_time(pictures, monkeypatch):
     read = Reader(pictures)
     ahead = []
 
-    def report(done: int, total: int) -> None:
+    def report(what: str, done: int, total: int) -> None:
         time.sleep(0.001)
         ahead.append(read.count - done)
 
@@ -310,12 +306,12 @@ def test_few_images_are_held_at_a_time(pictures, monkeypatch):
         SQUARE,
         "many",
         folder=pictures.parent / "cache",
-        report=report,
+        progress=Progress(report),
     )
     assert max(ahead) <= 4
 
 
-def test_no_room_is_known_beforehand(pictures, monkeypatch):
+def test_a_lack_of_room_is_noticed_before_building(pictures, monkeypatch):
     usage = shutil.disk_usage(pictures)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     read = Reader(pictures)
@@ -384,11 +380,11 @@ def test_clearing_leaves_what_is_being_built(pictures):
     folder = pictures.parent / "cache"
     seen = []
 
-    def report(done: int, total: int) -> None:
+    def report(what: str, done: int, total: int) -> None:
         if done == 3:
             seen.append(clear(folder))
 
-    assert torch.equal(prepared(pictures, report=report).pixels, expected(pictures))
+    assert torch.equal(prepared(pictures, progress=Progress(report)).pixels, expected(pictures))
     assert seen == [(0, 0)]
     assert entries(folder).entries == 1
 
@@ -407,22 +403,22 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
 def test_decoding_every_time_gives_the_same_batches_as_the_cache(pictures):
     how = {"augment": random_flip(), "finish": scale_bytes((0.5, 0.4, 0.3), (0.2, 0.3, 0.4))}
     rows = np.array([5, 0, 3])
-    cached = TensorInputs(prepared(pictures).pixels, rows=rows, **how)
-    decoded = DecodedInputs(Reader(pictures), SQUARE, rows=rows, **how)
+    cached = SubsetInputs(TensorInputs(prepared(pictures).pixels, **how), rows)
+    decoded = SubsetInputs(DecodedInputs(Reader(pictures), N, SQUARE, **how), rows)
     assert len(cached) == len(decoded) == 3
     assert not decoded.in_memory
     indices = np.array([2, 0, 2, 1])
     for seed in (None, 0, 1):
-        one, other = (
+        from_cache, from_files = (
             inputs.take(indices, None if seed is None else np.random.default_rng(seed))
             for inputs in (cached, decoded)
         )
-        assert torch.equal(one, other)
-        assert one.is_contiguous(memory_format=torch.channels_last)
+        assert torch.equal(from_cache, from_files)
+        assert from_cache.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_decoding_works_in_the_loader_s_processes(pictures):
-    inputs = DecodedInputs(Reader(pictures), SQUARE, rows=np.arange(N), finish=scale_bytes())
+def test_decoding_works_in_loader_processes(pictures):
+    inputs = DecodedInputs(Reader(pictures), N, SQUARE, finish=scale_bytes())
 
     class Batches(torch.utils.data.Dataset):
         def __len__(self) -> int:
@@ -435,8 +431,8 @@ def test_decoding_works_in_the_loader_s_processes(pictures):
     assert torch.equal(torch.cat(list(loader)), inputs.take(np.arange(N)))
 
 
-def test_an_image_that_went_bad_meanwhile_is_named_by_its_row(pictures):
-    inputs = DecodedInputs(Reader(pictures), SQUARE, rows=np.array([4, 2]))
+def test_an_image_that_has_gone_bad_is_named_by_its_row(pictures):
+    inputs = SubsetInputs(DecodedInputs(Reader(pictures), N, SQUARE), np.array([4, 2]))
     (pictures / "2.png").write_bytes(b"")
     with pytest.raises(DataError, match=r"image 2 .*empty file"):
         inputs.take(np.array([0, 1]))
@@ -445,11 +441,11 @@ def test_an_image_that_went_bad_meanwhile_is_named_by_its_row(pictures):
         inputs.take(np.array([0, 1]))
 
 
-def test_what_an_entry_says_of_itself(pictures):
+def test_an_entry_describes_itself(pictures):
     prepared(pictures)
     about = json.loads(entry_file(pictures, "json").read_text())
     assert about["n"] == N
-    assert about["geometry"] == {"resize": 16, "centre": 0, "keep_aspect": False}
+    assert about["geometry"] == {"resize": 16, "center": 0, "keep_aspect": False}
     assert about["bad"] == {}
 
 

@@ -18,7 +18,7 @@ from torchvision.transforms import v2
 from spare.errors import DataError, InputError
 from spare.images.decode import BadImage, Geometry, decode, fit
 
-COLOUR = (200, 30, 60)
+COLOR = (200, 30, 60)
 
 
 def encoded(image: Image.Image, kind: str, **options) -> bytes:
@@ -28,7 +28,7 @@ def encoded(image: Image.Image, kind: str, **options) -> bytes:
 
 
 def plain(mode: str = "RGB", size: tuple[int, int] = (20, 10)) -> Image.Image:
-    return Image.new("RGB", size, COLOUR).convert(mode)
+    return Image.new("RGB", size, COLOR).convert(mode)
 
 
 def noise(height: int = 60, width: int = 80) -> Image.Image:
@@ -41,14 +41,14 @@ def png_chunk(name: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + name + content + checksum
 
 
-def png(width: int, height: int, raw: bytes, *, bits: int = 8, colour: int = 2, extra=b"") -> bytes:
-    header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
+def png(width: int, height: int, raw: bytes, *, bits: int = 8, color: int = 2, extra=b"") -> bytes:
+    header = struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0)
     chunks = png_chunk(b"IHDR", header) + extra + png_chunk(b"IDAT", zlib.compress(raw))
     return b"\x89PNG\r\n\x1a\n" + chunks + png_chunk(b"IEND", b"")
 
 
-def everywhere(image: torch.Tensor, colour: tuple[int, int, int], within: int = 0) -> bool:
-    expected = torch.tensor(colour).view(3, 1, 1)
+def everywhere(image: torch.Tensor, color: tuple[int, int, int], within: int = 0) -> bool:
+    expected = torch.tensor(color).view(3, 1, 1)
     return bool(((image.int() - expected).abs() <= within).all())
 
 
@@ -70,7 +70,7 @@ def test_every_format_gives_rgb_bytes(kind, options, within):
     image = decode(encoded(plain(), kind, **options))
     assert image.dtype == torch.uint8
     assert image.shape == (3, 10, 20)
-    assert everywhere(image, COLOUR, within)
+    assert everywhere(image, COLOR, within)
 
 
 def test_pixels_are_where_pil_sees_them():
@@ -80,33 +80,33 @@ def test_pixels_are_where_pil_sees_them():
 
 
 @pytest.mark.parametrize(
-    ("data", "colour"),
+    ("data", "color"),
     [
         (encoded(plain("L"), "JPEG"), (84, 84, 84)),
         (encoded(plain("L"), "PNG"), (84, 84, 84)),
         (encoded(Image.new("1", (20, 10), 1), "PNG"), (255, 255, 255)),
-        (encoded(plain().quantize(4), "PNG"), COLOUR),
-        (encoded(plain("CMYK"), "JPEG", quality=95), COLOUR),
-        (encoded(plain("CMYK"), "TIFF"), COLOUR),
+        (encoded(plain().quantize(4), "PNG"), COLOR),
+        (encoded(plain("CMYK"), "JPEG", quality=95), COLOR),
+        (encoded(plain("CMYK"), "TIFF"), COLOR),
     ],
-    ids=["grey jpeg", "grey png", "one bit", "palette", "cmyk jpeg", "cmyk tiff"],
+    ids=["gray jpeg", "gray png", "one bit", "palette", "cmyk jpeg", "cmyk tiff"],
 )
-def test_other_colours_become_rgb(data, colour):
-    assert everywhere(decode(data), colour, within=3)
+def test_other_colors_become_rgb(data, color):
+    assert everywhere(decode(data), color, within=3)
 
 
 def test_of_16_bits_the_upper_8_are_used():
-    grey = np.full((10, 20), 0x75AB, dtype=np.uint16)
-    assert everywhere(decode(encoded(Image.fromarray(grey), "PNG")), (0x75,) * 3)
-    assert everywhere(decode(encoded(Image.fromarray(grey), "TIFF")), (0x75,) * 3)
+    gray = np.full((10, 20), 0x75AB, dtype=np.uint16)
+    assert everywhere(decode(encoded(Image.fromarray(gray), "PNG")), (0x75,) * 3)
+    assert everywhere(decode(encoded(Image.fromarray(gray), "TIFF")), (0x75,) * 3)
     assert everywhere(decode(b"P5 2 1 65535\n" + b"\x75\xab" * 2), (0x75,) * 3)
-    colour = png(2, 1, b"\0" + bytes.fromhex("11ff22ff33ff") * 2, bits=16)
-    assert everywhere(decode(colour), (0x11, 0x22, 0x33))
+    color = png(2, 1, b"\0" + bytes.fromhex("11ff22ff33ff") * 2, bits=16)
+    assert everywhere(decode(color), (0x11, 0x22, 0x33))
 
 
 def test_pixels_without_a_known_range_are_refused():
     floats = Image.fromarray(np.full((4, 4), 0.3, dtype=np.float32))
-    with pytest.raises(BadImage, match="PIL calls them F"):
+    with pytest.raises(BadImage, match="PIL.s mode F"):
         decode(encoded(floats, "TIFF"))
 
 
@@ -122,9 +122,9 @@ def test_transparency_is_laid_on_white():
     see_through = few.getpixel((0, 0))
     for kind in ("PNG", "GIF"):
         assert everywhere(decode(encoded(few, kind, transparency=see_through)), (255, 255, 255))
-    grey = plain("LA")
-    grey.putalpha(0)
-    assert everywhere(decode(encoded(grey, "PNG")), (255, 255, 255))
+    gray = plain("LA")
+    gray.putalpha(0)
+    assert everywhere(decode(encoded(gray, "PNG")), (255, 255, 255))
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
@@ -158,7 +158,7 @@ def test_images_stand_upright(kind, orientation):
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "TIFF"])
 def test_of_an_animation_the_first_frame(kind):
-    frames = [Image.new("RGB", (20, 10), colour) for colour in ("red", "lime", "blue")]
+    frames = [Image.new("RGB", (20, 10), color) for color in ("red", "lime", "blue")]
     image = decode(encoded(frames[0], kind, save_all=True, append_images=frames[1:]))
     assert image.shape == (3, 10, 20)
     assert everywhere(image, (255, 0, 0), within=3)
@@ -292,10 +292,10 @@ def test_a_fitted_image_is_what_torchvision_makes_of_it(shape):
     image = picture(*shape)
     for geometry, steps in (
         (Geometry(32), [v2.Resize((32, 32))]),
-        (Geometry(32, centre=40), [v2.CenterCrop(40), v2.Resize((32, 32))]),
+        (Geometry(32, center=40), [v2.CenterCrop(40), v2.Resize((32, 32))]),
         (Geometry(32, keep_aspect=True), [v2.Resize(32), v2.CenterCrop(32)]),
     ):
-        if geometry.centre and min(shape) < geometry.centre:
+        if geometry.center and min(shape) < geometry.center:
             continue  # torchvision would pad with black
         expected = v2.Compose(steps)(image).int()
         fitted = fit(image, geometry)
@@ -307,7 +307,7 @@ def test_a_fitted_image_is_what_torchvision_makes_of_it(shape):
 def test_a_crop_of_more_than_there_is_takes_what_there_is():
     image = picture(20, 100)
     expected = fit(image[:, :, 30:70], Geometry(16))
-    assert torch.equal(fit(image, Geometry(16, centre=40)), expected)
+    assert torch.equal(fit(image, Geometry(16, center=40)), expected)
 
 
 @pytest.mark.parametrize("shape", [(1, 5000), (5000, 1)])
@@ -329,7 +329,7 @@ def test_a_line_of_pixels_is_cropped_before_it_is_scaled(shape, monkeypatch):
     assert fitted.float().mean() == 200
 
 
-@pytest.mark.parametrize("wrong", [{"resize": 0}, {"resize": 8, "centre": -1}])
+@pytest.mark.parametrize("wrong", [{"resize": 0}, {"resize": 8, "center": -1}])
 def test_a_geometry_that_makes_no_sense(wrong):
     with pytest.raises(InputError, match="resized to at least 1 pixel"):
         Geometry(**wrong)

@@ -11,13 +11,13 @@ from spare.data.viewing import pictures
 from spare.images.statistics import image_statistics
 
 
-def plain(*colours, side=8):
+def plain(*colors, side=8):
     return torch.stack(
-        [torch.tensor(c, dtype=torch.uint8).view(3, 1, 1).expand(3, side, side) for c in colours]
+        [torch.tensor(c, dtype=torch.uint8).view(3, 1, 1).expand(3, side, side) for c in colors]
     )
 
 
-def test_brightness_and_colours():
+def test_brightness_and_colors():
     found = image_statistics(plain((0, 0, 0), (255, 255, 255), (200, 0, 0), (0, 0, 200)))
     assert found["brightness"][:2] == pytest.approx([0, 1])
     assert found["brightness"][2] > found["brightness"][3]  # red is brighter than blue

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from spare.datasets.restricted_imagenet import RANGES
 from spare.errors import InputError, RunError
+from spare.images.imagenet import RANGES
+from spare.progress import Progress
 from spare.synthetic.layouts import (
     ATTRIBUTES,
     DRAWN,
@@ -90,12 +91,12 @@ def test_urbancars_layout(cars):
                 counts, [(obj, obj), (obj, other), (other, obj), (other, other)], strict=True
             ):
                 expected[f"{top}/{split}/obj-{obj}_bg-{bg}_co_occur_obj-{co}"] = n
-    found = {
+    files_in = {
         str(path.relative_to(cars)): sorted(file.name for file in path.iterdir())
         for path in cars.glob("*/*/*")
     }
-    assert {name: len(files) for name, files in found.items()} == expected
-    assert all(files == [f"{i:03d}.jpg" for i in range(len(files))] for files in found.values())
+    assert {name: len(files) for name, files in files_in.items()} == expected
+    assert all(files == [f"{i:03d}.jpg" for i in range(len(files))] for files in files_in.values())
     assert not list(cars.parent.glob("*.partial"))
 
 
@@ -110,11 +111,11 @@ def test_numbers_sort_in_drawing_order():
 
 
 def region(images: list[np.ndarray], rows: slice, columns: slice) -> np.ndarray:
-    """Mean colour of a part of each image."""
+    """Mean color of a part of each image."""
     return np.stack([image[rows, columns].mean((0, 1)) for image in images])
 
 
-def test_background_colours_tell_the_background_and_nothing_else(cars):
+def test_background_colors_tell_the_background_and_nothing_else(cars):
     seen, about = [], []
     for path in sorted((cars / "bg-0.5_co_occur_obj-0.5").glob("*/*/*.jpg")):
         image = pixels(path)
@@ -123,7 +124,7 @@ def test_background_colours_tell_the_background_and_nothing_else(cars):
         about.append([part.endswith("urban") for part in _parts(path.parent.name)])
     car, background, thing = np.array(about).T
     ground = region(seen, slice(44, 64), slice(0, 64))
-    greenness = ground.max(1) - ground.min(1)  # a road is grey, a field is not
+    greenness = ground.max(1) - ground.min(1)  # a road is gray, a field is not
 
     def accuracy(truth: np.ndarray) -> float:
         cuts = np.sort(greenness)
@@ -180,20 +181,20 @@ def test_a_picture_does_not_depend_on_how_many_there_are(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["urbancars", "celeba"])
-def test_an_interruption_leaves_no_folder_and_the_next_call_makes_it_whole(name, tmp_path):
-    whole = contents(DRAWN[name](tmp_path / "whole", **TINY[name]))
+def test_an_interruption_leaves_no_folder_and_the_next_call_completes_it(name, tmp_path):
+    complete = contents(DRAWN[name](tmp_path / "complete", **TINY[name]))
 
-    def interrupt(done: int, total: int) -> None:
+    def interrupt(what: str, done: int, total: int) -> None:
         if done == total:
             raise KeyboardInterrupt
 
     folder = tmp_path / "data"
     with pytest.raises(KeyboardInterrupt):
-        DRAWN[name](folder, **TINY[name], report=interrupt)
+        DRAWN[name](folder, **TINY[name], progress=Progress(interrupt))
     assert not folder.exists()
     partial = tmp_path / "data.partial"
     (partial / "left over.jpg").write_bytes(b"half")
-    assert contents(DRAWN[name](folder, **TINY[name])) == whole
+    assert contents(DRAWN[name](folder, **TINY[name])) == complete
     assert not partial.exists()
 
 
@@ -202,7 +203,7 @@ def test_progress_ends_at_the_number_of_images(tmp_path):
     draw_urbancars(
         tmp_path / "cars",
         **TINY["urbancars"],
-        report=lambda done, total: seen.append((done, total)),
+        progress=Progress(lambda what, done, total: seen.append((done, total))),
     )
     assert seen == [(0, 72), (50, 72), (72, 72)]
     assert len(list(tmp_path.rglob("*.jpg"))) == 72
@@ -219,9 +220,9 @@ def test_a_complete_folder_is_left_alone(tmp_path):
 def test_other_options_and_foreign_files_are_refused(tmp_path):
     folder = draw_waterbirds(tmp_path / "birds", **TINY["waterbirds"])
     before = contents(folder)
-    with pytest.raises(InputError, match=r"other options \(seed is 0 there, 1 was.*delete it"):
+    with pytest.raises(InputError, match=r"other options \(seed is 0 there and 1 here.*delete it"):
         draw_waterbirds(folder, **TINY["waterbirds"], seed=1)
-    with pytest.raises(InputError, match=r"drawn is 'waterbirds' there, 'celeba' was"):
+    with pytest.raises(InputError, match=r"drawn is 'waterbirds' there and 'celeba' here"):
         draw_celeba(folder)
     assert contents(folder) == before
     (tmp_path / "mine").mkdir()
@@ -237,28 +238,28 @@ def test_other_options_and_foreign_files_are_refused(tmp_path):
 
 
 def test_a_second_process_does_not_mix_its_files_in(tmp_path, monkeypatch):
-    monkeypatch.setattr("spare.records.folder.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("spare.files.LOCK_SECONDS", 0.2)
 
-    def again(done: int, total: int) -> None:
+    def again(what: str, done: int, total: int) -> None:
         with pytest.raises(RunError, match="another process is drawing"):
             draw_celeba(tmp_path / "faces", **TINY["celeba"])
 
-    draw_celeba(tmp_path / "faces", **TINY["celeba"], report=again)
+    draw_celeba(tmp_path / "faces", **TINY["celeba"], progress=Progress(again))
     assert [path.name for path in tmp_path.iterdir()] == ["faces"]
     assert not (tmp_path / "faces" / ".lock").exists()
 
 
 def test_a_second_process_that_waited_finds_it_drawn(tmp_path):
-    def not_again(done: int, total: int) -> None:
+    def not_again(what: str, done: int, total: int) -> None:
         raise AssertionError("drawn a second time")
 
-    def draw_it(report: Callable[[int, int], None]) -> Path:
-        return draw_celeba(tmp_path / "faces", **TINY["celeba"], report=report)
+    def draw_it(report: Callable[[str, int, int], None]) -> Path:
+        return draw_celeba(tmp_path / "faces", **TINY["celeba"], progress=Progress(report))
 
     with ThreadPoolExecutor(1) as others:
         waiting = []
 
-        def another_comes(done: int, total: int) -> None:
+        def another_comes(what: str, done: int, total: int) -> None:
             if done == total:
                 waiting.append(others.submit(draw_it, not_again))
                 time.sleep(0.3)  # it meets the lock
@@ -270,7 +271,7 @@ def test_a_second_process_that_waited_finds_it_drawn(tmp_path):
     assert not (tmp_path / "faces" / ".lock").exists()
 
 
-def test_the_folder_one_stands_in_is_refused(tmp_path, monkeypatch):
+def test_the_current_folder_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunError, match="the folder you are in"):
         draw_celeba(Path("."), **TINY["celeba"])
@@ -302,7 +303,7 @@ def test_options_are_checked_before_anything_is_written(name, options, message, 
     assert not list(tmp_path.iterdir())
 
 
-def test_options_as_words(tmp_path):
+def test_options_as_text(tmp_path):
     words = {"size": "32", "per_class": "4", "held_out": "1", "background": ".5", "co_object": ".5"}
     draw(draw_urbancars, tmp_path / "cars", words)
     assert (tmp_path / "cars" / "bg-0.5_co_occur_obj-0.5" / "train").is_dir()
@@ -311,11 +312,11 @@ def test_options_as_words(tmp_path):
         draw(draw_urbancars, tmp_path / "new", {"heldout": "1"})
     with pytest.raises(InputError, match="size is a whole number, not 'big'"):
         draw(draw_urbancars, tmp_path / "new", {"size": "big"})
-    with pytest.raises(InputError, match="unknown option 'report'"):
-        draw(draw_urbancars, tmp_path / "new", {"report": "1"})
+    with pytest.raises(InputError, match="unknown option 'progress'"):
+        draw(draw_urbancars, tmp_path / "new", {"progress": "1"})
 
 
-def test_waterbirds_layout_and_colours(tmp_path):
+def test_waterbirds_layout_and_colors(tmp_path):
     folder = draw_waterbirds(tmp_path / "birds", size=40, majority=12, per_group=4)
     rows = table(folder / "metadata.csv")
     assert list(rows[0]) == ["img_id", "img_filename", "y", "split", "place", "place_filename"]
@@ -335,7 +336,7 @@ def test_waterbirds_layout_and_colours(tmp_path):
     assert np.mean((ground[:, 2] > ground[:, 0]) == wet) > 0.95  # water is bluer than red
 
 
-def test_celeba_layout_and_colours(tmp_path):
+def test_celeba_layout_and_colors(tmp_path):
     folder = draw_celeba(tmp_path / "faces", majority=3, per_group=2)
     rows = table(folder / "list_attr_celeba.csv")
     parts = table(folder / "list_eval_partition.csv")

@@ -41,7 +41,7 @@ def silent(what: str, done: int, total: int) -> None:
     pass
 
 
-def test_features_are_the_networks_standardised_by_training():
+def test_features_are_the_networks_standardized_by_training():
     task = images("")
     choice = ModelChoice("small_cnn", frozen=True)
     made = frozen.frozen_features(task, choice, Settings(), silent)

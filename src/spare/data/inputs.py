@@ -1,38 +1,47 @@
 """Where a split's pixels (or features) come from.
 
-An `Inputs` answers one question: `take(indices, rng)` gives the float tensor for these examples.
-With a generator it is the training view (augmented); without one, the fixed view used for
-evaluation and for the outputs that are clustered. Everything random about a batch comes from that
-generator, so a batch can be made again after a crash.
+An `Inputs` answers one question: `take(indices, rng)` returns the tensor of these examples. With a
+generator it is the training view (augmented); without one, the fixed view used for evaluation and
+for the outputs that are clustered. Everything random about a batch comes from that generator, so a
+batch can be made again after a crash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from spare.data.transforms import RandomTransform, Transform
-from spare.errors import DataError
+from spare.errors import DataError, InputError
 
 
 class Inputs(Protocol):
-    #: True when `take` is so cheap that loading in worker processes would only cost time.
-    in_memory: bool
+    """What a split is read from."""
+
+    @property
+    def in_memory(self) -> bool:
+        """True when `take` is so cheap that loading in worker processes would only cost time."""
 
     def __len__(self) -> int: ...
 
     def take(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor: ...
 
 
+class MapStyle(Protocol):
+    """A map-style data set, such as a `torch.utils.data.Dataset` with a length."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
 class TensorInputs:
     """All examples in one tensor: in memory, or mapped from a file.
 
-    rows       which rows of the tensor are this split's, when splits share one; otherwise all.
-    in_memory  False for a tensor that is read from a disk while it is used.
+    Set `in_memory` to False for a tensor that is read from disk while it is used.
     """
 
     def __init__(
@@ -42,29 +51,24 @@ class TensorInputs:
         view: Transform | None = None,
         augment: RandomTransform | None = None,
         finish: Transform | None = None,
-        rows: np.ndarray | None = None,
         in_memory: bool = True,
     ):
         self.tensor = tensor
         self.view = view
         self.augment = augment
         self.finish = finish
-        self.rows = rows
         self.in_memory = in_memory
 
     def __len__(self) -> int:
-        return len(self.tensor if self.rows is None else self.rows)
+        return len(self.tensor)
 
     def take(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        if self.rows is not None:
-            indices = self.rows[indices]
-        return apply(
-            _pick(self.tensor, torch.as_tensor(indices)), rng, self.view, self.augment, self.finish
-        )
+        batch = _select(self.tensor, torch.as_tensor(indices))
+        return transformed(batch, rng, self.view, self.augment, self.finish)
 
 
 class SubsetInputs:
-    """Some examples of other inputs, by their numbers there; -1 for those that are gone."""
+    """Some rows of other inputs, in any order; -1 stands for an example that no longer exists."""
 
     def __init__(self, inputs: Inputs, rows: np.ndarray):
         self.inputs = inputs
@@ -75,17 +79,18 @@ class SubsetInputs:
         return len(self.rows)
 
     def take(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        return self.inputs.take(self.places(indices), rng)
+        return self.inputs.take(self.rows_of(indices), rng)
 
-    def places(self, indices: np.ndarray) -> np.ndarray:
-        places = self.rows[indices]
-        if (places < 0).any():
-            raise DataError("this picture is not there any more.")
-        return places
+    def rows_of(self, indices: np.ndarray) -> np.ndarray:
+        """The rows of these examples in the inputs that they are a subset of."""
+        rows: np.ndarray = self.rows[indices]
+        if (rows < 0).any():
+            raise DataError("this example is no longer part of the data.")
+        return rows
 
 
 class ConcatInputs:
-    """The examples of several inputs, numbered on from one to the next."""
+    """The examples of several inputs, one after the other."""
 
     def __init__(self, *parts: Inputs):
         self.parts = parts
@@ -98,27 +103,28 @@ class ConcatInputs:
     def take(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
         indices = np.asarray(indices)
         owner = np.searchsorted(self.starts, indices, side="right") - 1
-        taken = [
+        batches = [
             self.parts[number].take(indices[owner == number] - self.starts[number], rng)
             for number in np.unique(owner)
         ]
-        # Taken one part after the other: back to the order that was asked for.
-        place = np.argsort(np.argsort(owner, kind="stable"))
-        return _pick(torch.cat(taken), torch.as_tensor(place))
+        # Taken part by part: back to the order of the indices.
+        order = np.argsort(np.argsort(owner, kind="stable"))
+        return _select(torch.cat(batches), torch.as_tensor(order))
 
 
 class DatasetInputs:
-    """Any map-style dataset whose items are tensors, loaded in worker processes.
+    """Any map-style data set whose items are tensors or arrays, loaded in worker processes.
 
-    Items that are `(input, label)` pairs are accepted: the label is ignored, because the labels of
-    a split are known before anything is loaded.
+    Of items that are `(input, label)` pairs the label is ignored: the labels of a split are known
+    before anything is loaded. Whatever is random inside the data set itself is beyond the reach of
+    the generator that makes runs repeatable; use `augment` instead.
     """
 
     in_memory = False
 
     def __init__(
         self,
-        dataset: Sequence,
+        dataset: MapStyle,
         *,
         view: Transform | None = None,
         augment: RandomTransform | None = None,
@@ -133,19 +139,28 @@ class DatasetInputs:
         return len(self.dataset)
 
     def take(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        items = [self.dataset[int(index)] for index in indices]
-        batch = torch.stack([item[0] if isinstance(item, tuple) else item for item in items])
-        return apply(batch, rng, self.view, self.augment, self.finish)
+        batch = torch.stack([self._input(int(index)) for index in indices])
+        return transformed(batch, rng, self.view, self.augment, self.finish)
+
+    def _input(self, index: int) -> Tensor:
+        item = self.dataset[index]
+        value = item[0] if isinstance(item, tuple | list) else item
+        if not isinstance(value, Tensor | np.ndarray):
+            raise InputError(
+                f"item {index} of the {type(self.dataset).__name__} is a {type(value).__name__}: "
+                f"give the data set a transform that makes tensors of one shape."
+            )
+        return torch.as_tensor(value)
 
 
-def _pick(tensor: Tensor, indices: Tensor) -> Tensor:
+def _select(tensor: Tensor, indices: Tensor) -> Tensor:
     """These rows, in the memory layout of the tensor: ten times as fast as `tensor[indices]`."""
     if tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
         return tensor.permute(0, 2, 3, 1).index_select(0, indices).permute(0, 3, 1, 2)
     return tensor.index_select(0, indices)
 
 
-def apply(
+def transformed(
     batch: Tensor,
     rng: np.random.Generator | None,
     view: Transform | None,
@@ -161,6 +176,6 @@ def apply(
 
 
 def shape_of(inputs: Inputs) -> tuple[int, ...]:
-    """The shape of one example: that of the first that is there."""
+    """The shape of one example: that of the first that still exists."""
     first = int(np.argmax(inputs.rows >= 0)) if isinstance(inputs, SubsetInputs) else 0
     return tuple(inputs.take(np.array([first])).shape[1:])

@@ -1,7 +1,7 @@
 """A task: three splits with labels and, sometimes, attributes; and who may see which of them.
 
-Attributes stay as they are; groups derive from label x attributes. A method never gets the task
-itself but `task.as_seen_by(...)`, from which every attribute it did not declare is gone.
+Groups are derived from label x attributes. A method never gets the task itself but
+`task.as_seen_by(...)`, without the attributes that it did not declare.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from spare.errors import DataError, InputError
 if TYPE_CHECKING:
     from torch import nn
 
-#: What a method may know: no group label, those of the validation split, those of training too.
+#: What a method may know: no group labels, those of the validation split, or those of training too.
 SEES = ("none", "val", "train")
 
 
 @dataclass(frozen=True)
 class Split:
+    """Inputs with one label per example and, where they are known, attributes by name."""
+
     inputs: Inputs
     labels: np.ndarray
     attributes: Mapping[str, np.ndarray] | None = None
@@ -35,20 +37,25 @@ class Split:
             lengths[f"attribute {name!r}"] = len(values)
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name} {n}" for name, n in lengths.items())
-            raise InputError(f"a split's parts differ in length: {listed}.")
+            raise InputError(f"the parts of a split differ in length: {listed}.")
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def some(self, rows: np.ndarray) -> Split:
-        """These examples alone."""
-        some = {name: np.asarray(v)[rows] for name, v in (self.attributes or {}).items()}
-        return Split(SubsetInputs(self.inputs, rows), np.asarray(self.labels)[rows], some or None)
+    def subset(self, rows: np.ndarray) -> Split:
+        """These rows alone."""
+        attributes = {name: np.asarray(v)[rows] for name, v in (self.attributes or {}).items()}
+        return Split(
+            SubsetInputs(self.inputs, rows), np.asarray(self.labels)[rows], attributes or None
+        )
 
 
 @dataclass(frozen=True)
 class Task:
-    """Labels are class indices 0..C-1; attributes are value indices into `attribute_values`."""
+    """Data to learn a classifier from and to score it on.
+
+    Labels are class indices 0..C-1; attributes are value indices into `attribute_values`.
+    """
 
     name: str
     train: Split
@@ -56,17 +63,17 @@ class Task:
     test: Split | None
     class_names: tuple[str, ...]
     attribute_values: Mapping[str, tuple[str, ...]]
-    #: Makes a fresh model; a run puts here what the settings name (models/).
+    #: Makes a fresh model; a run fills this in from its settings.
     build_model: Callable[[], nn.Module] | None = None
-    #: Attributes whose value number is the class's own where the shortcut holds (metrics.gaps).
+    #: Attributes whose value has the same number as the class wherever the shortcut holds.
     shortcuts: tuple[str, ...] = ()
-    #: What each example is known by, such as its file, in the order of each split.
+    #: What people know each example by, such as its file: one name per example, by split.
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: Height and width of every training picture before it was resized, where that is known.
+    #: Height and width of every training image before it was resized, where that is known.
     sizes: np.ndarray | None = None
-    #: Stands for the content of the inputs, so that what is computed from them can be kept.
+    #: Identifies the content of the inputs, so that what is computed from them can be cached.
     content: str = ""
-    #: True when the inputs are a model's outputs, to be clustered as they are.
+    #: True when the inputs are already a model's outputs, to be clustered as they are.
     holds_outputs: bool = False
 
     def __post_init__(self) -> None:
@@ -96,7 +103,7 @@ class Task:
             train=self.train if sees == "train" else replace(self.train, attributes=None),
             val=self.val if sees in ("val", "train") else hidden(self.val),
             test=hidden(self.test),
-            names={},  # a file's name often says its group
+            names={},  # a file's name often gives its group away
             sizes=None,
         )
 
@@ -107,7 +114,7 @@ class Task:
         return tuple("/".join(names) for names in product(*parts))
 
     def groups(self, split: Split) -> np.ndarray:
-        """The true group of every example: label x attributes as one integer."""
+        """The true group of every example: label x attributes as one number."""
         if not split.attributes:
             raise InputError(
                 f"task {self.name!r} has no group labels here: the split has no attribute columns, "

@@ -1,4 +1,4 @@
-"""What is done to a batch of images: crops, flips, scaling; random ones draw from a generator."""
+"""What is done to a batch of images: crops, flips, scaling. Random ones take a generator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RandomTransform = Callable[[Tensor, np.random.Generator], Tensor]
 
 
 def random_crop(size: int) -> RandomTransform:
-    """A crop at a place of its own for every image of the batch."""
+    """A crop at a different random position for every image of the batch."""
 
     def crop(batch: Tensor, rng: np.random.Generator) -> Tensor:
         n, _, height, width = batch.shape
@@ -27,7 +27,9 @@ def random_crop(size: int) -> RandomTransform:
     return crop
 
 
-def centre_crop(size: int) -> Transform:
+def center_crop(size: int) -> Transform:
+    """The same central square of every image."""
+
     def crop(batch: Tensor) -> Tensor:
         top = (batch.shape[2] - size) // 2
         left = (batch.shape[3] - size) // 2
@@ -37,7 +39,7 @@ def centre_crop(size: int) -> Transform:
 
 
 def compose(*transforms: RandomTransform) -> RandomTransform:
-    """One after the other, all drawing from the same generator."""
+    """One after the other, all with the same generator."""
 
     def composed(batch: Tensor, rng: np.random.Generator) -> Tensor:
         for transform in transforms:
@@ -48,7 +50,7 @@ def compose(*transforms: RandomTransform) -> RandomTransform:
 
 
 def random_flip() -> RandomTransform:
-    """Left and right swapped, for every image with probability 1/2."""
+    """Mirror each image with probability 1/2."""
 
     def flip(batch: Tensor, rng: np.random.Generator) -> Tensor:
         flipped = batch.clone()
@@ -64,19 +66,20 @@ def random_resized_crop(
     scale: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> RandomTransform:
-    """For every image a window of its own, resized to `size` x `size` (bilinear, antialiased).
+    """A different random window of every image, resized to `size` x `size` (with antialiasing).
 
-    scale  the window's share of the image's area, evenly drawn.
-    ratio  its width by its height, evenly drawn in the logarithm.
+    scale  range of the window's share of the image's area, uniform
+    ratio  range of its width over its height, uniform in the logarithm
     """
 
     def crop(batch: Tensor, rng: np.random.Generator) -> Tensor:
         boxes = _windows(len(batch), batch.shape[2], batch.shape[3], scale, ratio, rng)
-        # Images resized one by one with their channels last are the fastest way: half the time of
-        # channels first, a tenth of that of sampling the whole batch on a grid.
+        # Resizing images one by one with their channels last is fastest: half the time of channels
+        # first, a tenth of the time of sampling the batch on a grid.
+        images = batch.split(1)  # type: ignore[no-untyped-call]
         crops = [
             image[:, :, top : top + height, left : left + width]
-            for image, (top, left, height, width) in zip(batch.split(1), boxes, strict=True)
+            for image, (top, left, height, width) in zip(images, boxes, strict=True)
         ]
         return torch.cat([_resize(crop, size) for crop in crops])
 
@@ -88,7 +91,7 @@ def _resize(image: Tensor, size: int) -> Tensor:
     return nn.functional.interpolate(image, (size, size), mode="bilinear", antialias=True)
 
 
-#: How many windows are drawn for an image; if none of them fits into it, all of it is used.
+#: Windows to try for an image; if none of them fits into it, all of it is used.
 _TRIES = 10
 
 
@@ -107,20 +110,22 @@ def _windows(
     heights = np.rint(np.sqrt(area / shape)).astype(int)
     fits = (widths >= 1) & (widths <= width) & (heights >= 1) & (heights <= height)
     first = (np.arange(n), fits.argmax(1))
-    found = fits.any(1)
-    heights = np.where(found, heights[first], height)
-    widths = np.where(found, widths[first], width)
+    any_fits = fits.any(1)
+    heights = np.where(any_fits, heights[first], height)
+    widths = np.where(any_fits, widths[first], width)
     top = rng.integers(0, height - heights + 1)
     left = rng.integers(0, width - widths + 1)
-    return np.stack([top, left, heights, widths], 1).tolist()
+    boxes: list[list[int]] = np.stack([top, left, heights, widths], 1).tolist()
+    return boxes
 
 
 def scale_bytes(
     mean: float | Sequence[float] = 0.5, std: float | Sequence[float] = 0.5
 ) -> Transform:
-    """uint8 0..255 to float, then (x - mean) / std; channels last, which CPUs convolve faster.
+    """Bytes (0 to 255) to floats (0 to 1), then (x - mean) / std.
 
-    `mean` and `std` are numbers, or one number for each channel.
+    `mean` and `std` are single numbers, or one number per channel. The result has its channels
+    last, which CPUs convolve faster.
     """
     if isinstance(mean, Sequence) or isinstance(std, Sequence):
         return _scale_channels(mean, std)
@@ -133,7 +138,7 @@ def scale_bytes(
 
 
 def _scale_channels(mean: float | Sequence[float], std: float | Sequence[float]) -> Transform:
-    means, stds = torch.broadcast_tensors(
+    means, stds = torch.broadcast_tensors(  # type: ignore[no-untyped-call]
         torch.as_tensor(mean, dtype=torch.float64), torch.as_tensor(std, dtype=torch.float64)
     )
     factor = (1 / (255 * stds)).float()
@@ -143,12 +148,12 @@ def _scale_channels(mean: float | Sequence[float], std: float | Sequence[float])
         n, channels, height, width = batch.shape
         if channels != len(factor):
             raise InputError(
-                f"the images have {channels} channels, but their mean and standard deviation "
-                f"{len(factor)}: give one number for each channel."
+                f"the images have {channels} channels, but the mean and standard deviation have "
+                f"{len(factor)}: give one number per channel."
             )
         pixels = batch.permute(0, 2, 3, 1)
         floats = pixels.to(torch.float32, memory_format=torch.contiguous_format)
-        # Whole lines of pixels at a time: three numbers at a time would be slow.
+        # A line of pixels at a time: three numbers at a time would be slow.
         lines = floats.view(n, height, width * channels)
         torch.addcmul(shift.repeat(width), lines, factor.repeat(width), out=lines)
         return floats.permute(0, 3, 1, 2)

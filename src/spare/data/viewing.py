@@ -12,35 +12,36 @@ from spare.data.inputs import ConcatInputs, Inputs, SubsetInputs
 
 
 def pictures(inputs: Inputs, indices: np.ndarray) -> Tensor | None:
-    """These examples as people see them: (n, 3, height, width) bytes; None if they are no images.
+    """These examples as (n, 3, height, width) bytes; None if they are not images.
 
-    What is done to pixels only for a network's sake (`finish`) is left out.
+    What is done to pixels only for the network's sake (`finish`) is left out.
     """
     if isinstance(inputs, SubsetInputs):
-        return pictures(inputs.inputs, inputs.places(indices))
+        return pictures(inputs.inputs, inputs.rows_of(indices))
     if isinstance(inputs, ConcatInputs):
         return _pictures_of_parts(inputs, indices)
-    plain = inputs
+    unfinished = inputs
     if getattr(inputs, "finish", None) is not None:
-        plain = copy.copy(inputs)
-        plain.finish = None  # type: ignore[attr-defined]
-    seen = plain.take(indices)
-    if seen.ndim != 4 or seen.shape[1] not in (1, 3):
+        unfinished = copy.copy(inputs)
+        unfinished.finish = None  # type: ignore[attr-defined]
+    pixels = unfinished.take(indices)
+    if pixels.ndim != 4 or pixels.shape[1] not in (1, 3):
         return None
-    if seen.dtype != torch.uint8:
-        low, high = seen.amin(dim=(1, 2, 3), keepdim=True), seen.amax(dim=(1, 2, 3), keepdim=True)
-        if low.min() < 0 or high.max() > 1:  # in no range that is known
-            seen = (seen - low) / (high - low).clamp(min=1e-6)
-        seen = (seen * 255).round().to(torch.uint8)
-    return seen.expand(-1, 3, -1, -1)
+    if pixels.dtype != torch.uint8:
+        low = pixels.amin(dim=(1, 2, 3), keepdim=True)
+        high = pixels.amax(dim=(1, 2, 3), keepdim=True)
+        if low.min() < 0 or high.max() > 1:  # normalized in some way: show the full range
+            pixels = (pixels - low) / (high - low).clamp(min=1e-6)
+        pixels = (pixels * 255).round().to(torch.uint8)
+    return pixels.expand(-1, 3, -1, -1)
 
 
 def _pictures_of_parts(inputs: ConcatInputs, indices: np.ndarray) -> Tensor | None:
-    found = []
+    pixels = []
     for index in indices:
         part = int(np.searchsorted(inputs.starts, index, side="right")) - 1
-        one = pictures(inputs.parts[part], np.array([index - inputs.starts[part]]))
-        if one is None:
+        picture = pictures(inputs.parts[part], np.array([index - inputs.starts[part]]))
+        if picture is None:
             return None
-        found.append(one)
-    return torch.cat(found)
+        pixels.append(picture)
+    return torch.cat(pixels)

@@ -1,4 +1,4 @@
-"""Archives from the network: whole or not there, and nothing in them gets out of its folder."""
+"""Archives from the network: unpacked completely or not at all, and never outside their folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fetch_archive(url: str, folder: Path, inside: str) -> None:
     """Fetch a tar archive and unpack its folder `inside` as `folder`."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # Beside its place, because a system's own temporary folder is often too small.
+        # Beside the folder, because a system's temporary folder is often too small.
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as temporary:
             archive = Path(temporary) / "archive"
             with urllib.request.urlopen(url, timeout=60) as source, archive.open("wb") as file:
@@ -26,7 +26,9 @@ def fetch_archive(url: str, folder: Path, inside: str) -> None:
             with tarfile.open(archive) as tar:
                 _unpack(tar, unpacked)
             if not (unpacked / inside).is_dir():
-                raise DataError(f"{url} does not hold a folder {inside}: it is another archive.")
+                raise DataError(
+                    f"{url} does not hold a folder {inside}: it is not the right archive."
+                )
             os.replace(unpacked / inside, folder)
     except (OSError, EOFError, ValueError, http.client.HTTPException, tarfile.TarError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -37,7 +39,7 @@ def fetch_archive(url: str, folder: Path, inside: str) -> None:
 
 
 def _unpack(tar: tarfile.TarFile, folder: Path) -> None:
-    """Folders and files with their content alone: no links, no devices, nothing that leads out.
+    """Unpack plain folders and files: no links, no devices, nothing that leads out of the folder.
 
     (tarfile's own filter is not in the first releases of Python 3.11.)
     """

@@ -1,7 +1,7 @@
 """CelebA (Liu et al., 2015) as this field uses it: blond hair or not, where few men are blond.
 
 Official files: list_attr_celeba (40 attributes, -1 or 1), list_eval_partition (0, 1, 2), each with
-commas or spaces, perhaps gzipped, and img_align_celeba/. Any other two attributes can be chosen.
+commas or spaces, gzipped or not, and img_align_celeba/. Any other two attributes can be chosen.
 """
 
 from __future__ import annotations
@@ -12,21 +12,17 @@ from typing import Any
 import numpy as np
 
 from spare.data.task import Task
-from spare.datasets.image_files import (
-    Listing,
-    Preparation,
-    Report,
-    check_counts,
-    group_counts,
-    image_task,
-)
-from spare.datasets.tables import column, read_table, text
+from spare.datasets.image_task import image_task
+from spare.datasets.listing import Listing, check_counts, group_counts
+from spare.datasets.preparation import Preparation
+from spare.datasets.tables import as_text, column, read_table
 from spare.errors import DataError
+from spare.progress import SILENT, Progress
 
 TABLES = ("list_attr_celeba", "list_eval_partition")
 SUFFIXES = (".csv", ".csv.gz", ".txt", ".txt.gz")
 IMAGES = "img_align_celeba"
-CENTRE = 178
+CENTER = 178
 COUNTS = {
     f"{split} {group}": n
     for split, counts in {
@@ -41,7 +37,7 @@ COUNTS = {
     )
 }
 WHERE = (
-    "CelebA's aligned images and tables are given by its authors for research "
+    "CelebA's authors give its aligned images and tables for research "
     "(mmlab.ie.cuhk.edu.hk/projects/CelebA.html): put img_align_celeba/, list_attr_celeba and "
     "list_eval_partition (.csv or .txt) in {folder}."
 )
@@ -50,27 +46,27 @@ WHERE = (
 def load(
     data: Path,
     seed: int,
-    report: Report = lambda what, done, total: None,
+    progress: Progress = SILENT,
     *,
     preparation: Preparation,
     target: str = "Blond_Hair",
     attribute: str = "Male",
 ) -> Task:
-    """target, attribute: two of the 40 columns; the paper's are Blond_Hair and Male."""
+    """The task of two of the 40 columns; the paper's are Blond_Hair and Male."""
     listing = listing_of(data / "celeba", target, attribute)
     if (target, attribute) == ("Blond_Hair", "Male"):
         check_counts("celeba", data / "celeba", group_counts(listing), COUNTS)
-    return image_task("celeba", listing, preparation, centre=CENTRE, report=report)
+    return image_task("celeba", listing, preparation, center=CENTER, progress=progress)
 
 
 def listing_of(root: Path, target: str, attribute: str) -> Listing:
     attributes, partition = (_table(root, name) for name in TABLES)
     attribute_path = _find(root, TABLES[0])
     assert attribute_path is not None
-    names = text(column(attributes, attributes.column_names[0], attribute_path))
+    names = as_text(column(attributes, attributes.column_names[0], attribute_path.name))
     split_of = dict(
         zip(
-            text(partition[partition.column_names[0]].combine_chunks()),
+            as_text(partition[partition.column_names[0]].combine_chunks()),
             partition[partition.column_names[1]].to_pylist(),
             strict=True,
         )
@@ -79,12 +75,12 @@ def listing_of(root: Path, target: str, attribute: str) -> Listing:
     if without:
         raise DataError(
             f"{len(without):,} images of {TABLES[0]} are not in {TABLES[1]} (the first is "
-            f"{without[0]}): the two tables are not of one data set."
+            f"{without[0]}): take both tables from the same source."
         )
 
     def positive(name: str) -> np.ndarray:
-        values = column(attributes, name, attribute_path).to_numpy(zero_copy_only=False)
-        return (values > 0).astype(np.int64)
+        values = column(attributes, name, attribute_path.name).to_numpy(zero_copy_only=False)
+        return np.asarray((values > 0).astype(np.int64))
 
     return Listing(
         root=root / IMAGES,

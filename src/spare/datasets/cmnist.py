@@ -1,10 +1,10 @@
 """Colored MNIST, after Zhang et al. (Correct-n-Contrast, 2022) as the SPARE paper uses it.
 
-Five classes of two digits each; each class has a colour of its own. In training a digit has its
-class's colour with probability p_corr, else one of the four others; in validation and test the
-colour is independent of the class. Pixels of at least `THRESHOLD` are replaced by the flat colour.
-Images are resized from 28 to 40 and cropped to 32 at random, on every split: drawn anew for each
-training batch, drawn once for validation and test. The view that is clustered is the centre crop.
+Five classes of two digits each; each class has its own color. In training a digit has the color of
+its class with probability p_corr, else one of the four others; in validation and test the color is
+independent of the class. Pixels of at least `THRESHOLD` are replaced by the flat color. Images are
+resized from 28 to 40 and cropped to 32 at random on every split: again for each training batch,
+once for validation and test. The view that is clustered is the center crop.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from torch import Tensor
 
 from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
-from spare.data.transforms import centre_crop, random_crop, scale_bytes
+from spare.data.transforms import center_crop, random_crop, scale_bytes
 from spare.errors import InputError, unknown
+from spare.progress import SILENT, Progress
 
 CLASSES = ("0-1", "2-3", "4-5", "6-7", "8-9")
 PALETTES = {
     # The paper's hex codes: evenly spaced hues whose first and last are nearly the same red.
     "paper": ("ff0000", "85ff00", "00fff3", "6e00ff", "ff0018"),
-    # The colours of the code that the paper follows: red, yellow, green, blue, purple.
+    # The colors of the code that the paper follows: red, yellow, green, blue, purple.
     "distinct": ("ff0000", "d0ff00", "00ff5c", "0074ff", "b800ff"),
 }
 THRESHOLD = 120
@@ -33,11 +34,17 @@ TRAIN_SIZE = 50_000
 
 
 def load(
-    data: Path, seed: int, *, palette: str = "paper", p_corr: float = 0.995, train_size: int = 0
+    data: Path,
+    seed: int,
+    progress: Progress = SILENT,
+    *,
+    palette: str = "paper",
+    p_corr: float = 0.995,
+    train_size: int = 0,
 ) -> Task:
-    """The task of one seed: the seed decides the split, the colours and the fixed crops.
+    """The task of one seed: the seed decides the split, the colors and the fixed crops.
 
-    train_size  0 for the paper's 50,000; fewer for quick looks (the first ones of the split).
+    train_size  0 for the paper's 50,000; fewer for quick trials (the first of the split)
     """
     from spare.datasets.mnist import read_mnist
 
@@ -50,27 +57,27 @@ def load(
     order = rng.permutation(len(train.labels))
     first = order[: train_size or TRAIN_SIZE]
     held_out = order[TRAIN_SIZE:]
-    colours = torch.tensor([list(bytes.fromhex(code)) for code in PALETTES[palette]])
+    colors = torch.tensor([list(bytes.fromhex(code)) for code in PALETTES[palette]])
 
     def split(images: np.ndarray, digits: np.ndarray, correlated: bool) -> Split:
         labels = (digits // 2).astype(np.int64)
         if correlated:
-            colour = correlated_colours(labels, len(CLASSES), p_corr, rng)
+            color = correlated_colors(labels, len(CLASSES), p_corr, rng)
         else:
-            colour = rng.integers(0, len(CLASSES), len(labels))
-        pixels = paint(torch.tensor(images), colours[torch.from_numpy(colour)])
+            color = rng.integers(0, len(CLASSES), len(labels))
+        pixels = paint(torch.tensor(images), colors[torch.from_numpy(color)])
         pixels = resize(pixels, RESIZED)
         if correlated:
             inputs = TensorInputs(
                 pixels,
-                view=centre_crop(CROPPED),
+                view=center_crop(CROPPED),
                 augment=random_crop(CROPPED),
                 finish=scale_bytes(),
             )
         else:
             fixed = random_crop(CROPPED)(pixels, rng)
             inputs = TensorInputs(fixed, finish=scale_bytes())
-        return Split(inputs, labels, {"color": colour})
+        return Split(inputs, labels, {"color": color})
 
     return Task(
         name="cmnist",
@@ -82,19 +89,19 @@ def load(
     )
 
 
-def correlated_colours(
-    labels: np.ndarray, colours: int, p_corr: float, rng: np.random.Generator
+def correlated_colors(
+    labels: np.ndarray, colors: int, p_corr: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """The class's own colour with probability p_corr, else one of the others, for each example."""
-    own = rng.random(len(labels)) < p_corr
-    other = (labels + rng.integers(1, colours, len(labels))) % colours
-    return np.where(own, labels, other)
+    """For each example the color of its class with probability p_corr, else one of the others."""
+    keeps_color = rng.random(len(labels)) < p_corr
+    other_color = (labels + rng.integers(1, colors, len(labels))) % colors
+    return np.where(keeps_color, labels, other_color)
 
 
-def paint(grey: Tensor, colour: Tensor) -> Tensor:
-    """(n, h, w) grey bytes and (n, 3) colours to (n, 3, h, w): strokes take the flat colour."""
-    grey = grey[:, None].expand(-1, 3, -1, -1)
-    return torch.where(grey >= THRESHOLD, colour[:, :, None, None].to(torch.uint8), grey)
+def paint(gray: Tensor, color: Tensor) -> Tensor:
+    """Color gray images: (n, h, w) bytes and (n, 3) colors to (n, 3, h, w)."""
+    gray = gray[:, None].expand(-1, 3, -1, -1)
+    return torch.where(gray >= THRESHOLD, color[:, :, None, None].to(torch.uint8), gray)
 
 
 def resize(pixels: Tensor, size: int, chunk: int = 5_000) -> Tensor:
@@ -105,6 +112,6 @@ def resize(pixels: Tensor, size: int, chunk: int = 5_000) -> Tensor:
         )
         .round_()
         .to(torch.uint8)
-        for part in pixels.split(chunk)
+        for part in pixels.split(chunk)  # type: ignore[no-untyped-call]
     ]
     return torch.cat(parts)

@@ -1,8 +1,8 @@
-"""Coloured digits from scikit-learn's bundled scans: a shortcut task that needs no download.
+"""Colored digits from scikit-learn's bundled scans: a shortcut task that needs no download.
 
-1,797 scans of 8 x 8 pixels, two classes (0 to 4, 5 to 9), two colours. In training a digit has its
-class's colour with probability p_corr; in validation and test the colour is a coin toss. Scans are
-enlarged to 16 x 16 and shifted by up to two pixels in training.
+1,797 scans of 8 x 8 pixels, two classes (0 to 4, 5 to 9), two colors. In training a digit has its
+class's color with probability p_corr; in validation and test either color is equally likely. Scans
+are enlarged to 16 x 16 and shifted by up to two pixels in training.
 """
 
 from __future__ import annotations
@@ -14,40 +14,41 @@ import torch
 
 from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
-from spare.data.transforms import centre_crop, random_crop, scale_bytes
-from spare.datasets.cmnist import correlated_colours, resize
+from spare.data.transforms import center_crop, random_crop, scale_bytes
+from spare.datasets.cmnist import correlated_colors, resize
 from spare.errors import InputError
+from spare.progress import SILENT, Progress
 
 CLASSES = ("0-4", "5-9")
-COLOURS = {"orange": (255, 140, 0), "blue": (0, 110, 255)}
+COLORS = {"orange": (255, 140, 0), "blue": (0, 110, 255)}
 SIZE, PADDED = 16, 20
 TRAIN, VAL = 900, 297
 
 
-def load(data: Path, seed: int, *, p_corr: float = 0.95) -> Task:
-    """The task of one seed: the seed decides the split and the colours. Reads nothing of `data`."""
+def load(data: Path, seed: int, progress: Progress = SILENT, *, p_corr: float = 0.95) -> Task:
+    """The task of one seed: the seed decides the split and the colors. `data` is not used."""
     from sklearn.datasets import load_digits
 
     if not 0 <= p_corr <= 1:
         raise InputError(f"p_corr is a share from 0 to 1, not {p_corr}.")
     scans, digits = load_digits(return_X_y=True)
-    grey = torch.from_numpy(scans.reshape(-1, 1, 8, 8) * 15.9375).to(torch.uint8)  # 0..16 to bytes
-    grey = torch.nn.functional.pad(resize(grey, SIZE), [(PADDED - SIZE) // 2] * 4)
+    gray = torch.from_numpy(scans.reshape(-1, 1, 8, 8) * 15.9375).to(torch.uint8)  # 0..16 to bytes
+    gray = torch.nn.functional.pad(resize(gray, SIZE), [(PADDED - SIZE) // 2] * 4)
     labels = (digits >= 5).astype(np.int64)
     rng = np.random.default_rng([seed, 0xD161])
     order = rng.permutation(len(labels))
-    palette = torch.tensor(list(COLOURS.values())) / 255
+    palette = torch.tensor(list(COLORS.values())) / 255
 
     def split(rows: np.ndarray, share: float) -> Split:
-        colour = correlated_colours(labels[rows], len(COLOURS), share, rng)
-        painted = grey[torch.from_numpy(rows)] * palette[torch.from_numpy(colour)][:, :, None, None]
+        color = correlated_colors(labels[rows], len(COLORS), share, rng)
+        painted = gray[torch.from_numpy(rows)] * palette[torch.from_numpy(color)][:, :, None, None]
         inputs = TensorInputs(
             painted.round().to(torch.uint8),
-            view=centre_crop(SIZE),
+            view=center_crop(SIZE),
             augment=random_crop(SIZE),
             finish=scale_bytes(),
         )
-        return Split(inputs, labels[rows], {"color": colour})
+        return Split(inputs, labels[rows], {"color": color})
 
     return Task(
         name="digits",
@@ -55,5 +56,5 @@ def load(data: Path, seed: int, *, p_corr: float = 0.95) -> Task:
         val=split(order[TRAIN : TRAIN + VAL], 0.5),
         test=split(order[TRAIN + VAL :], 0.5),
         class_names=CLASSES,
-        attribute_values={"color": tuple(COLOURS)},
+        attribute_values={"color": tuple(COLORS)},
     )

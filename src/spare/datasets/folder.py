@@ -1,7 +1,7 @@
-"""Someone's own images in folders: one folder a class, or train/, val/ and test/ with those below.
+"""Someone's own images in folders: one folder per class, or train/, val/ and test/ with those.
 
 A mapping file can merge folders into classes: JSON or TOML with class = ["folder", ...], or a CSV
-with columns folder and class. Folders that it does not name are left out, and that is said.
+with columns folder and class. Folders that it does not name are left out, with a warning.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from pathlib import Path
 import numpy as np
 
 from spare.data.task import Task
-from spare.datasets.image_files import SUFFIXES, Listing, Preparation, Report, image_task
-from spare.datasets.splits import NAMES, NUMBER, Shares, complete
+from spare.datasets.image_task import SUFFIXES, image_task
+from spare.datasets.listing import Listing
+from spare.datasets.preparation import Preparation
+from spare.datasets.splits import SPLIT_NUMBER, SPLITS, Shares, complete_splits
 from spare.errors import DataError, InputError, SpareWarning, unknown
+from spare.progress import SILENT, Progress
 
 
 def load(
     data: Path,
     seed: int,
-    report: Report = lambda what, done, total: None,
+    progress: Progress = SILENT,
     *,
     preparation: Preparation,
     shares: Shares,
@@ -33,18 +36,19 @@ def load(
 ) -> Task:
     """The task of one folder of images.
 
-    classes         a file that merges folders into classes; empty for one class a folder
+    classes         a file that merges folders into classes; empty for one class per folder
     allow_outside   accept links that lead out of the folder
     """
     listing = read_listing(data, classes, shares)
     return image_task(
-        data.resolve().name, listing, preparation, allow_outside=allow_outside, report=report
+        data.resolve().name, listing, preparation, allow_outside=allow_outside, progress=progress
     )
 
 
 def read_listing(data: Path, classes: str, shares: Shares) -> Listing:
     top = _folders(data)
-    divided = bool(top) and all(name.lower() in NUMBER for name in top) and len(top) <= len(NAMES)
+    divided = bool(top) and all(name.lower() in SPLIT_NUMBER for name in top)
+    divided = divided and len(top) <= len(SPLITS)
     names: list[str] = []
     folders: list[str] = []
     splits: list[int] = []
@@ -53,7 +57,7 @@ def read_listing(data: Path, classes: str, shares: Shares) -> Listing:
             for file in _images(data / part / folder):
                 names.append("/".join(filter(None, (part, folder, file))))
                 folders.append(folder)
-                splits.append(NUMBER[part.lower()] if divided else 0)
+                splits.append(SPLIT_NUMBER[part.lower()] if divided else 0)
     if not names:
         raise DataError(
             f"{data} has no images in folders of classes: put each class's images "
@@ -63,27 +67,27 @@ def read_listing(data: Path, classes: str, shares: Shares) -> Listing:
     keep = np.array([folder in class_of for folder in folders])
     numbers = {name: i for i, name in enumerate(class_names)}
     labels = np.array([numbers[class_of[f]] for f in folders if f in class_of], dtype=np.int64)
-    given = np.array(splits, dtype=np.int64)[keep] if divided else None
+    given_splits = np.array(splits, dtype=np.int64)[keep] if divided else None
     return Listing(
         root=data,
         names=[name for name, kept in zip(names, keep, strict=True) if kept],
         labels=labels,
-        splits=complete(given, labels, shares),
+        splits=complete_splits(given_splits, labels, shares),
         class_names=class_names,
     )
 
 
-def _folders(place: Path) -> list[str]:
-    return sorted(e.name for e in os.scandir(place) if e.is_dir() and not e.name.startswith("."))
+def _folders(folder: Path) -> list[str]:
+    return sorted(e.name for e in os.scandir(folder) if e.is_dir() and not e.name.startswith("."))
 
 
-def _images(place: Path) -> Iterator[str]:
+def _images(top: Path) -> Iterator[str]:
     """Image files below a folder, as paths from it, in a fixed order; links are not followed."""
-    for folder, below, files in os.walk(place):
-        below.sort()
+    for folder, subfolders, files in os.walk(top):
+        subfolders.sort()
         for file in sorted(files):
             if file.lower().endswith(SUFFIXES) and not file.startswith("."):
-                yield os.path.relpath(os.path.join(folder, file), place).replace(os.sep, "/")
+                yield os.path.relpath(os.path.join(folder, file), top).replace(os.sep, "/")
 
 
 def _classes(folders: list[str], file: str, data: Path) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -94,12 +98,12 @@ def _classes(folders: list[str], file: str, data: Path) -> tuple[dict[str, str],
     for folder in mapping:
         if folder not in folders:
             raise unknown(f"folder of {data.name} (in {file})", folder, folders)
-    left = [folder for folder in folders if folder not in mapping]
-    if left:
-        named = ", ".join(left[:5]) + (", ..." if len(left) > 5 else "")
+    unused = [folder for folder in folders if folder not in mapping]
+    if unused:
+        listed = ", ".join(unused[:5]) + (", ..." if len(unused) > 5 else "")
         warnings.warn(
-            f"{len(left)} of {len(folders)} folders are in no class of {file} and are left out: "
-            f"{named}.",
+            f"{len(unused)} of {len(folders)} folders are in no class of {file} and are left out: "
+            f"{listed}.",
             SpareWarning,
             stacklevel=2,
         )
@@ -110,30 +114,35 @@ def read_mapping(path: Path) -> dict[str, str]:
     """Folder -> class, from JSON, TOML or CSV."""
     suffix = path.suffix.lower()
     if suffix not in (".json", ".toml", ".csv"):
-        raise InputError(f"{path} is no mapping: give a .json, .toml or .csv file.")
+        raise InputError(f"{path} is not a mapping: give a .json, .toml or .csv file.")
     if not path.is_file():
         raise DataError(f"there is no file {path}.")
     if suffix == ".csv":
-        from spare.datasets.tables import column, read_table, text
+        from spare.datasets.tables import as_text, column, read_table
 
         table = read_table(path)
-        pairs = zip(*(text(column(table, c, path)) for c in ("folder", "class")), strict=True)
-        return _each_once([(str(folder), str(name)) for folder, name in pairs], path)
+        pairs = zip(
+            *(as_text(column(table, name, path.name)) for name in ("folder", "class")), strict=True
+        )
+        return _without_contradictions([(str(folder), str(name)) for folder, name in pairs], path)
     try:
         content = path.read_text(encoding="utf-8")
-        found = json.loads(content) if suffix == ".json" else tomllib.loads(content)
+        classes = json.loads(content) if suffix == ".json" else tomllib.loads(content)
     except ValueError as error:
         raise DataError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
-    if not isinstance(found, dict) or not all(isinstance(v, list) for v in found.values()):
+    if not isinstance(classes, dict) or not all(isinstance(v, list) for v in classes.values()):
         raise DataError(f'{path} should say class = ["folder", ...] for each class.')
-    return _each_once([(str(f), str(name)) for name, group in found.items() for f in group], path)
+    return _without_contradictions(
+        [(str(f), str(name)) for name, group in classes.items() for f in group], path
+    )
 
 
-def _each_once(pairs: list[tuple[str, str]], path: Path) -> dict[str, str]:
+def _without_contradictions(pairs: list[tuple[str, str]], path: Path) -> dict[str, str]:
     mapping: dict[str, str] = {}
     for folder, name in pairs:
         if mapping.setdefault(folder, name) != name:
             raise DataError(
-                f"{path} puts folder {folder!r} in two classes ({mapping[folder]!r} and {name!r})."
+                f"{path} puts folder {folder!r} in two classes ({mapping[folder]!r} and {name!r}): "
+                f"keep one of them."
             )
     return mapping

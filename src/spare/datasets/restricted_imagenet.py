@@ -2,7 +2,7 @@
 
 Official files: train/<wnid>/ and val/<wnid>/ of ImageNet (ILSVRC 2012). A super-class is a range of
 the sorted wnids. Nobody published group labels: a CSV with columns path and group may give
-backgrounds, which are used only to score. ImageNet's val folder is divided into val and test.
+backgrounds, which are used only for scores. ImageNet's val folder is divided into val and test.
 """
 
 from __future__ import annotations
@@ -13,23 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from spare.data.task import Task
-from spare.datasets.image_files import Listing, Preparation, Report, check_counts, image_task
-from spare.datasets.tables import MISSING, column, encode, read_table, text
+from spare.datasets.image_task import image_task
+from spare.datasets.listing import Listing, check_counts
+from spare.datasets.preparation import Preparation
+from spare.datasets.tables import MISSING, as_text, column, encode, read_table
 from spare.errors import DataError
+from spare.images.imagenet import RANGES, WNIDS
+from spare.progress import SILENT, Progress
 
-WNIDS = 1000
-#: First and last index, inclusive, among the sorted wnids.
-RANGES = {
-    "dog": (151, 268),
-    "cat": (281, 285),
-    "frog": (30, 32),
-    "turtle": (33, 37),
-    "bird": (80, 100),
-    "primate": (365, 382),
-    "fish": (389, 397),
-    "crab": (118, 121),
-    "insect": (300, 319),
-}
 TRAIN_COUNTS = (147873, 6500, 3900, 6500, 27141, 23400, 11234, 5200, 26000)
 PER_WNID = 50
 WHERE = (
@@ -41,16 +32,19 @@ WHERE = (
 def load(
     data: Path,
     seed: int,
-    report: Report = lambda what, done, total: None,
+    progress: Progress = SILENT,
     *,
     preparation: Preparation,
     backgrounds: str = "",
 ) -> Task:
-    """backgrounds: a CSV with columns path (as train/n0123/x.JPEG) and group; empty for none."""
+    """The task of nine super-classes.
+
+    backgrounds   a CSV with columns path (such as train/n0123/x.JPEG) and group; empty for none
+    """
     if not present(data):
         raise DataError(f"there is no ImageNet in {data}. {where(data)}")
     listing = listing_of(data / "restricted_imagenet", backgrounds)
-    found = {
+    counts = {
         f"train {name}": int(((listing.labels == i) & (listing.splits == 0)).sum())
         for i, name in enumerate(RANGES)
     }
@@ -60,10 +54,10 @@ def load(
     check_counts(
         "restricted_imagenet",
         data / "restricted_imagenet",
-        found | {"val folder": held_out},
+        counts | {"val folder": held_out},
         official | {"val folder": PER_WNID * classes},
     )
-    return image_task("restricted_imagenet", listing, preparation, report=report)
+    return image_task("restricted_imagenet", listing, preparation, progress=progress)
 
 
 def listing_of(root: Path, backgrounds: str) -> Listing:
@@ -79,10 +73,10 @@ def listing_of(root: Path, backgrounds: str) -> Listing:
     for label, (first, last) in enumerate(RANGES.values()):
         for wnid in wnids[first : last + 1]:
             for folder in ("train", "val"):
-                place = root / folder / wnid
-                if not place.is_dir():
+                path = root / folder / wnid
+                if not path.is_dir():
                     continue
-                files = sorted(f.name for f in os.scandir(place) if f.name.endswith(".JPEG"))
+                files = sorted(f.name for f in os.scandir(path) if f.name.endswith(".JPEG"))
                 for i, file in enumerate(files):
                     names.append(f"{folder}/{wnid}/{file}")
                     labels.append(label)
@@ -103,15 +97,16 @@ def _groups(names: list[str], file: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """The background of every image that the CSV names; the others are missing."""
     path = Path(file).expanduser()
     table = read_table(path)
-    given = dict(zip(*(text(column(table, c, path)) for c in ("path", "group")), strict=True))
+    columns = (as_text(column(table, name, path.name)) for name in ("path", "group"))
+    group_of = dict(zip(*columns, strict=True))
     known = set(names)
-    strange = [name for name in given if name not in known]
-    if strange:
+    foreign = [name for name in group_of if name not in known]
+    if foreign:
         raise DataError(
-            f"{len(strange):,} paths of {path} are no images of this data set (the first is "
-            f"{strange[0]}): write them as train/n01440764/x.JPEG."
+            f"{len(foreign):,} paths of {path} are not images of this data set (the first is "
+            f"{foreign[0]}): write them as train/n01440764/x.JPEG."
         )
-    return encode([given.get(name) for name in names], MISSING)
+    return encode([group_of.get(name) for name in names], MISSING)
 
 
 def where(data: Path) -> str:

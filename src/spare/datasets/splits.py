@@ -1,4 +1,4 @@
-"""Which example belongs to which split: as a column says, or drawn, stratified by class and seeded.
+"""Which example belongs to which split: as the data says, or divided at random within each class.
 
 Splits are numbers here: 0 train, 1 val, 2 test.
 """
@@ -13,13 +13,14 @@ import numpy as np
 
 from spare.errors import DataError, InputError, SpareWarning
 
-NAMES = ("train", "val", "test")
-WORDS = {
+SPLITS = ("train", "val", "test")
+_WORDS = {
     0: ("train", "training", "tr", "0"),
     1: ("val", "valid", "validation", "dev", "1"),
     2: ("test", "testing", "te", "2"),
 }
-NUMBER = {word: number for number, known in WORDS.items() for word in known}
+#: The number of a split by any of the names that people give it.
+SPLIT_NUMBER = {word: number for number, words in _WORDS.items() for word in words}
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Shares:
 
     val_share: float = 0.15
     test_share: float = 0.15
-    #: Of the division; the same for every seed of a run, so that runs can be compared.
+    #: Seeds the division; the same for every seed of a run, so that runs can be compared.
     split_seed: int = 0
 
     def __post_init__(self) -> None:
@@ -39,19 +40,21 @@ class Shares:
             )
 
 
-def as_numbers(words: Sequence[str], where: str) -> np.ndarray:
-    """Split names as people write them to numbers."""
+def split_numbers(words: Sequence[str], where: str) -> np.ndarray:
+    """The numbers of splits, by the names that people give them."""
     lowered = [word.strip().lower() for word in words]
-    strange = next((w for w, low in zip(words, lowered, strict=True) if low not in NUMBER), None)
-    if strange is not None:
+    unknown_word = next(
+        (w for w, low in zip(words, lowered, strict=True) if low not in SPLIT_NUMBER), None
+    )
+    if unknown_word is not None:
         raise DataError(
-            f"{where} says {strange!r} for a split: use train, val and test (or 0, 1 and 2)."
+            f"{where} says {unknown_word!r} for a split: use train, val and test (or 0, 1 and 2)."
         )
-    return np.array([NUMBER[word] for word in lowered], dtype=np.int64)
+    return np.array([SPLIT_NUMBER[word] for word in lowered], dtype=np.int64)
 
 
-def draw(labels: np.ndarray, shares: Shares) -> np.ndarray:
-    """Every class divided by the same shares; a class keeps at least one example for training."""
+def divide(labels: np.ndarray, shares: Shares) -> np.ndarray:
+    """Divide every class by the same shares; each keeps at least one training example."""
     rng = np.random.default_rng([shares.split_seed, 0x5B17])
     splits = np.zeros(len(labels), dtype=np.int64)
     for label in np.unique(labels):
@@ -65,19 +68,19 @@ def draw(labels: np.ndarray, shares: Shares) -> np.ndarray:
     return splits
 
 
-def complete(splits: np.ndarray | None, labels: np.ndarray, shares: Shares) -> np.ndarray:
-    """The given splits, with what is missing drawn or said."""
+def complete_splits(splits: np.ndarray | None, labels: np.ndarray, shares: Shares) -> np.ndarray:
+    """The given splits; those that are missing are taken from training, or warned about."""
     if splits is None:
-        return draw(labels, shares)
+        return divide(labels, shares)
     if not (splits == 0).any():
-        raise DataError("no example belongs to the training split.")
+        raise DataError("no example is in the training split: name one of the splits train.")
     splits = splits.copy()
     if not (splits == 1).any():
         rows = np.flatnonzero(splits == 0)
-        drawn = draw(labels[rows], Shares(shares.val_share, 0.0, shares.split_seed))
-        splits[rows[drawn == 1]] = 1
+        taken = divide(labels[rows], Shares(shares.val_share, 0.0, shares.split_seed))
+        splits[rows[taken == 1]] = 1
         warnings.warn(
-            f"there is no val split: {(drawn == 1).sum():,} of the {len(rows):,} training examples "
+            f"there is no val split: {(taken == 1).sum():,} of the {len(rows):,} training examples "
             f"were taken for it.",
             SpareWarning,
             stacklevel=2,

@@ -10,9 +10,15 @@ import numpy as np
 
 from spare.errors import DataError, unknown
 
-#: Rows are counted as a person sees them in the file: the header is row 1 of a CSV.
+#: Rows are counted as people see them in a file: the header is row 1 of a CSV.
 FIRST_ROW = 2
+#: What an attribute says of the rows in which it has no value.
 MISSING = "(missing)"
+#: What the columns of images, labels, splits and names are usually called.
+PATH_COLUMNS = ("path", "image_path", "filepath", "file", "filename", "file_name", "img_filename")
+LABEL_COLUMNS = ("label", "y", "class", "target", "labels")
+SPLIT_COLUMNS = ("split", "partition", "subset")
+NAME_COLUMNS = ("id", "name", "img_filename", "filename", "path")
 
 
 def column_names(path: Path, encoding: str = "utf8") -> list[str]:
@@ -25,7 +31,7 @@ def column_names(path: Path, encoding: str = "utf8") -> list[str]:
 
 
 def read_table(path: Path, encoding: str = "utf8") -> Any:
-    """The whole table as pyarrow has it; `.csv.gz` too."""
+    """The table as a pyarrow Table; `.csv.gz` too."""
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
 
@@ -34,7 +40,7 @@ def read_table(path: Path, encoding: str = "utf8") -> Any:
         table = _readable(path, lambda: _open_csv(path, encoding).read_all())
     import pyarrow as pa
 
-    for field in table.schema:  # text that is no UTF-8 is kept as bytes
+    for field in table.schema:  # pyarrow keeps text that is not UTF-8 as bytes
         if pa.types.is_binary(field.type) and path.suffix.lower() != ".parquet":
             raise _not_utf8(path)
     if table.num_rows == 0:
@@ -79,14 +85,15 @@ def _not_utf8(path: Path) -> DataError:
     )
 
 
-def column(table: Any, name: str, path: Path) -> Any:
+def column(table: Any, name: str, where: str) -> Any:
+    """A column by name; `where` is what an error calls the table."""
     if name not in table.column_names:
-        raise unknown(f"column of {path.name}", name, table.column_names)
+        raise unknown(f"column of {where}", name, table.column_names)
     return table[name].combine_chunks()
 
 
-def text(column_: Any) -> list[str | None]:
-    """A column's values as words; whole numbers without a decimal point."""
+def as_text(column_: Any) -> list[str | None]:
+    """A column's values as text; whole numbers without a decimal point."""
     import pyarrow as pa
 
     kind = column_.type
@@ -101,7 +108,7 @@ def text(column_: Any) -> list[str | None]:
 def encode(
     values: Sequence[str | None], missing: str | None = None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Words to numbers by their sorted order (numbers by size); None becomes `missing`, else -1."""
+    """Number values by their sorted order (numbers by size); None is `missing`, else -1."""
     words = [missing if v is None else v for v in values]
     names = sorted({word for word in words if word is not None}, key=_by_size)
     number = {name: i for i, name in enumerate(names)}
@@ -117,9 +124,9 @@ def _by_size(word: str) -> tuple[int, float, str]:
 
 
 def encode_column(column_: Any, missing: str | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """As `encode`, but quick for long columns: only the distinct values are turned into words."""
+    """As `encode`, but fast for long columns: only distinct values are turned into text."""
     dictionary = column_.dictionary_encode()
-    words = text(dictionary.dictionary)
+    words = as_text(dictionary.dictionary)
     if None in words or dictionary.indices.null_count:
         codes, names = encode([*words, None], missing)
     else:
@@ -128,15 +135,17 @@ def encode_column(column_: Any, missing: str | None = None) -> tuple[np.ndarray,
     return codes[indices.astype(np.int64)], names
 
 
-def labels_of(column_: Any, name: str, path: Path) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Class numbers and names; a missing label is an error that says in which rows."""
+def labels_of(
+    column_: Any, name: str, where: str, first_row: int = FIRST_ROW
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Class numbers and names; a missing label is an error that names the rows."""
     codes, names = encode_column(column_)
     empty = np.flatnonzero(codes < 0)
     if len(empty):
-        rows = ", ".join(str(row + FIRST_ROW) for row in empty[:5].tolist())
+        rows = ", ".join(str(row + first_row) for row in empty[:5].tolist())
         more = ", ..." if len(empty) > 5 else ""
         raise DataError(
-            f"{path} has no value in column {name!r} in {len(empty):,} of {len(codes):,} rows "
+            f"{where} has no value in column {name!r} in {len(empty):,} of {len(codes):,} rows "
             f"({rows}{more}): fill them in or remove these rows."
         )
     return codes, names

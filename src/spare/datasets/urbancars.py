@@ -2,7 +2,7 @@
 
 Official layout: bg-0.95_co_occur_obj-0.95/train and bg-0.5_co_occur_obj-0.5/{val,test}, each with
 eight folders obj-X_bg-X_co_occur_obj-X, X urban or country, of *.jpg (beside them masks as png).
-`spare data draw urbancars` draws a set of its own in the same layout.
+`spare data draw urbancars` draws a data set in the same layout.
 """
 
 from __future__ import annotations
@@ -13,15 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from spare.data.task import Task
-from spare.datasets.image_files import (
-    Listing,
-    Preparation,
-    Report,
-    check_counts,
-    group_counts,
-    image_task,
-)
+from spare.datasets.image_task import image_task
+from spare.datasets.listing import Listing, check_counts, group_counts
+from spare.datasets.preparation import Preparation
 from spare.errors import DataError
+from spare.progress import SILENT, Progress
 
 VALUES = ("urban", "country")
 SHORTCUTS = ("bg", "co_occur_obj")
@@ -37,7 +33,7 @@ WHERE = (
 def load(
     data: Path,
     seed: int,
-    report: Report = lambda what, done, total: None,
+    progress: Progress = SILENT,
     *,
     preparation: Preparation,
 ) -> Task:
@@ -46,7 +42,7 @@ def load(
         raise DataError(f"there is no UrbanCars in {data}. {where(data)}")
     listing = listing_of(root)
     check_counts("urbancars", root, group_counts(listing), official_counts())
-    return image_task("urbancars", listing, preparation, shortcuts=SHORTCUTS, report=report)
+    return image_task("urbancars", listing, preparation, shortcuts=SHORTCUTS, progress=progress)
 
 
 def official_counts() -> dict[str, int]:
@@ -71,8 +67,8 @@ def listing_of(root: Path) -> Listing:
             match = GROUP.fullmatch(group.name)
             if match is None or any(value not in VALUES for value in match.groups()):
                 raise DataError(
-                    f"{group} is no folder of UrbanCars: they are called "
-                    f"obj-urban_bg-urban_co_occur_obj-urban and the like."
+                    f"{group} is not a folder of UrbanCars: name it like "
+                    f"obj-urban_bg-urban_co_occur_obj-urban."
                 )
             values = tuple(VALUES.index(value) for value in match.groups())
             for file in sorted(group.glob("*.jpg")):
@@ -93,16 +89,16 @@ def listing_of(root: Path) -> Listing:
 
 
 def _split_folders(root: Path) -> list[Path | None]:
-    """train, val and test: each below the folder of the strengths that it was made with."""
-    found: list[Path | None] = []
+    """train, val and test: each below the folder named after the strengths of its shortcuts."""
+    folders: list[Path | None] = []
     for split in ("train", "val", "test"):
-        below = [p for p in sorted(root.iterdir()) if STRENGTHS.fullmatch(p.name)]
-        places = [p / split for p in below if (p / split).is_dir()]
-        if len(places) > 1:
-            both = " and ".join(str(place.relative_to(root)) for place in places[:2])
+        tops = [p for p in sorted(root.iterdir()) if STRENGTHS.fullmatch(p.name)]
+        candidates = [p / split for p in tops if (p / split).is_dir()]
+        if len(candidates) > 1:
+            both = " and ".join(str(path.relative_to(root)) for path in candidates[:2])
             raise DataError(f"{root} has more than one {split} split ({both}): keep one of them.")
-        found.append(places[0] if places else None)
-    return found
+        folders.append(candidates[0] if candidates else None)
+    return folders
 
 
 def where(data: Path) -> str:

@@ -1,8 +1,8 @@
-"""Waterbirds (Sagawa et al., 2020): land and water birds pasted before land and water.
+"""Waterbirds (Sagawa et al., 2020): land and water birds pasted onto land and water.
 
 Official files: metadata.csv with img_filename, y (1 water bird), split (0, 1, 2) and place (1
-water), and the images below the same folder. In training 95 % of the birds are before their own
-background; in val and test half of each class.
+water), and the images below the same folder. In training 95 % of the birds have the background of
+their class; in val and test half of each class.
 """
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ from pathlib import Path
 
 from spare.data.task import Task
 from spare.datasets.archives import fetch_archive
-from spare.datasets.image_files import (
-    Listing,
-    Preparation,
-    Report,
-    check_counts,
-    group_counts,
-    image_task,
-)
+from spare.datasets.image_task import image_task
+from spare.datasets.listing import Listing, check_counts, group_counts
 from spare.datasets.manifest import read_listing
+from spare.datasets.preparation import Preparation
 from spare.errors import DataError
+from spare.progress import SILENT, Progress
 
 CLASSES = ("landbird", "waterbird")
 PLACES = ("land", "water")
@@ -46,14 +42,18 @@ WHERE = (
 
 def find(data: Path) -> Path | None:
     """The folder that holds metadata.csv."""
-    places = (data / "waterbirds" / OFFICIAL_FOLDER, data / "waterbirds", data / OFFICIAL_FOLDER)
-    return next((place for place in places if (place / "metadata.csv").is_file()), None)
+    candidates = (
+        data / "waterbirds" / OFFICIAL_FOLDER,
+        data / "waterbirds",
+        data / OFFICIAL_FOLDER,
+    )
+    return next((path for path in candidates if (path / "metadata.csv").is_file()), None)
 
 
 def load(
     data: Path,
     seed: int,
-    report: Report = lambda what, done, total: None,
+    progress: Progress = SILENT,
     *,
     preparation: Preparation,
 ) -> Task:
@@ -62,44 +62,44 @@ def load(
         raise DataError(f"there is no Waterbirds in {data}. {where(data)}")
     listing = listing_of(root)
     check_counts("waterbirds", root, group_counts(listing), COUNTS)
-    return image_task("waterbirds", listing, preparation, report=report)
+    return image_task("waterbirds", listing, preparation, progress=progress)
 
 
 def listing_of(root: Path) -> Listing:
     listing = read_listing(
         root / "metadata.csv", path="img_filename", label="y", split="split", attributes=("place",)
     )
-    return renamed(listing, root / "metadata.csv", CLASSES, {"place": PLACES})
+    return _with_names(listing, root / "metadata.csv", CLASSES, {"place": PLACES})
 
 
-def renamed(
+def _with_names(
     listing: Listing,
     path: Path,
     class_names: tuple[str, ...],
     attribute_values: dict[str, tuple[str, ...]],
 ) -> Listing:
-    """Words for the numbers of an official table, after a check that there are no others."""
-    wanted = {"y": (listing.class_names, class_names)}
-    for name, words in attribute_values.items():
-        wanted[name] = (listing.attribute_values[name], words)
-    for name, (found, words) in wanted.items():
-        if len(found) != len(words):
+    """Names for the numbers of an official table, after a check that there are no others."""
+    expected = {"y": (listing.class_names, class_names)}
+    for name, names in attribute_values.items():
+        expected[name] = (listing.attribute_values[name], names)
+    for name, (values, names) in expected.items():
+        if len(values) != len(names):
             raise DataError(
-                f"{path} has {len(found)} values in column {name!r} ({', '.join(found)}) instead "
-                f"of the official {len(words)}."
+                f"{path} has {len(values)} values in column {name!r} ({', '.join(values)}) instead "
+                f"of the official {len(names)}: get the official table."
             )
     return replace(listing, class_names=class_names, attribute_values=attribute_values)
 
 
 def get(data: Path, say: Callable[[str], None]) -> Path:
-    """Make sure that Waterbirds is under `data`: what is there, else its authors' archive."""
-    found = find(data)
-    if found is None:
-        found = data / "waterbirds" / OFFICIAL_FOLDER
+    """Where Waterbirds is below `data`, after fetching its authors' archive if necessary."""
+    folder = find(data)
+    if folder is None:
+        folder = data / "waterbirds" / OFFICIAL_FOLDER
         say(f"fetching {ARCHIVE}")
-        fetch_archive(ARCHIVE, found, OFFICIAL_FOLDER)
-    check_counts("waterbirds", found, group_counts(listing_of(found)), COUNTS)
-    return found
+        fetch_archive(ARCHIVE, folder, OFFICIAL_FOLDER)
+    check_counts("waterbirds", folder, group_counts(listing_of(folder)), COUNTS)
+    return folder
 
 
 def where(data: Path) -> str:

@@ -1,1 +1,1 @@
-"""From image files of any kind to tensors of one size, decoded once and kept on disk."""
+"""Image files decoded, brought to one size and kept in a cache; and statistics of images."""

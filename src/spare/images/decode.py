@@ -1,9 +1,9 @@
 """Bytes of an image file to a tensor, and a tensor to the size that is trained on.
 
-People's folders hold greyscale, rotated, half-downloaded and hostile files. Whatever is in one,
-`decode` gives an upright RGB image or raises `BadImage` with a short reason: errors and warnings of
-the libraries below never get out. JPEG goes through torchvision, up to twice as fast as PIL; all
-else through PIL, because torchvision's PNG reader takes the interpreter down with it on a bad
+People's folders hold grayscale, rotated, half-downloaded and hostile files. Whatever is in one,
+`decode` returns an upright RGB image or raises `BadImage` with a short reason: errors and warnings
+of the libraries below never escape. JPEG goes through torchvision, up to twice as fast as PIL;
+everything else through PIL, because torchvision's PNG reader crashes the interpreter on a bad
 checksum, its WEBP reader ignores orientation and its GIF reader decodes every frame.
 """
 
@@ -44,33 +44,33 @@ class BadImage(DataError):
 class Geometry:
     """The fixed steps from a decoded image to a square of `resize` x `resize` pixels.
 
-    centre       first cut out the middle `centre` x `centre` pixels (or what there is); 0 for all.
-    keep_aspect  scale the shorter side to `resize` and cut out the middle, instead of stretching.
+    center       first crop to the central `center` x `center` pixels (or fewer); 0 for no crop
+    keep_aspect  scale the shorter side to `resize` and crop to the center, instead of stretching
     """
 
     resize: int
-    centre: int = 0
+    center: int = 0
     keep_aspect: bool = False
 
     def __post_init__(self) -> None:
-        if self.resize < 1 or self.centre < 0:
+        if self.resize < 1 or self.center < 0:
             raise InputError(
                 f"an image is resized to at least 1 pixel and cropped to 0 (not at all) or more, "
-                f"not to {self.resize} and {self.centre}."
+                f"not to {self.resize} and {self.center}."
             )
 
 
 def decode(data: bytes) -> Tensor:
     """The image in `data`: uint8, (3, height, width), RGB, upright by its EXIF orientation.
 
-    Transparent images are laid on white, as on a page: the colours that a file keeps below full
+    Transparent images are laid on white, as on a page: the colors that a file has under full
     transparency were never meant to be seen. Of 16-bit images the upper 8 bits are used, of
     animated ones the first frame.
     """
     if not data:
         raise BadImage("empty file")
     try:
-        with _pil_alone():
+        with _quiet_pil():
             image = Image.open(io.BytesIO(data), formats=FORMATS)  # reads no more than the header
             width, height = image.size
             if width * height > MAX_PIXELS:
@@ -85,8 +85,8 @@ def decode(data: bytes) -> Tensor:
 
 
 @contextmanager
-def _pil_alone() -> Iterator[None]:
-    """PIL without its warnings and its own limit of size; both are global, hence the lock."""
+def _quiet_pil() -> Iterator[None]:
+    """PIL without its warnings and its size limit; both are global, hence the lock."""
     with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         limit = Image.MAX_IMAGE_PIXELS
@@ -105,7 +105,8 @@ def _decode_jpeg(data: bytes) -> Tensor:
 
     # A copy, because torch warns about memory that cannot be written to.
     content = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-    return decode_jpeg(content, ImageReadMode.RGB, apply_exif_orientation=True)
+    pixels: Tensor = decode_jpeg(content, ImageReadMode.RGB, apply_exif_orientation=True)
+    return pixels
 
 
 def _decode_with_pil(image: Image.Image) -> Tensor:
@@ -113,10 +114,10 @@ def _decode_with_pil(image: Image.Image) -> Tensor:
     mode, kind = image.mode, image.format
     image = _upright(image)
     if mode.startswith("I;16") or (mode == "I" and kind in ("PNG", "PPM")):
-        grey = (np.asarray(image).astype(np.int32) >> 8).astype(np.uint8)
-        image = Image.fromarray(grey)
+        gray = (np.asarray(image).astype(np.int32) >> 8).astype(np.uint8)
+        image = Image.fromarray(gray)
     elif mode in ("I", "F", "LAB"):
-        raise BadImage(f"its pixels (PIL calls them {mode}) cannot be made red, green and blue")
+        raise BadImage(f"its pixels (PIL's mode {mode}) cannot be converted to RGB")
     elif image.has_transparency_data:
         page = Image.new("RGBA", image.size, "white")
         page.alpha_composite(image.convert("RGBA"))
@@ -127,7 +128,7 @@ def _decode_with_pil(image: Image.Image) -> Tensor:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # EXIF that nobody can read says nothing about orientation
+    except Exception:  # unreadable EXIF data says nothing about orientation
         return image
 
 
@@ -138,26 +139,26 @@ def _reason(error: Exception, data: bytes) -> str:
         return "truncated"
     known = data.startswith(_FIRST_BYTES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
     if isinstance(error, UnidentifiedImageError) and not known:
-        return f"not an image of a kind that is read ({', '.join(FORMATS)})"
+        return f"not an image in a known format ({', '.join(FORMATS)})"
     return "damaged or truncated"
 
 
 def fit(image: Tensor, geometry: Geometry) -> Tensor:
-    """`image` brought to uint8 (3, resize, resize): bilinear, with antialiasing."""
+    """`image` as uint8 (3, resize, resize): bilinear, with antialiasing."""
     size = geometry.resize
-    if geometry.centre:
-        image = _middle(image, geometry.centre, geometry.centre)
+    if geometry.center:
+        image = _center_of(image, geometry.center, geometry.center)
     if not geometry.keep_aspect:
         return _resize(image, size, size)
     height, width = image.shape[1:]
     short = min(height, width)
     if max(height, width) > _ELONGATED * short:
-        return _resize(_middle(image, short, short), size, size)
+        return _resize(_center_of(image, short, short), size, size)
     scaled = _resize(image, size * height // short, size * width // short)
-    return _middle(scaled, size, size)
+    return _center_of(scaled, size, size)
 
 
-def _middle(image: Tensor, height: int, width: int) -> Tensor:
+def _center_of(image: Tensor, height: int, width: int) -> Tensor:
     height, width = min(height, image.shape[1]), min(width, image.shape[2])
     top = round((image.shape[1] - height) / 2)
     left = round((image.shape[2] - width) / 2)

@@ -51,7 +51,7 @@ def small_cnn(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 
 
 
 def conv4(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 64) -> Classifier:
-    """Four convolutions with batch normalisation, for images of 32 to 128 pixels on a laptop; 64
+    """Four convolutions with batch normalization, for images of 32 to 128 pixels on a laptop; 64
     features before the head."""
     height, width = (side // 16 for side in _sides("conv4", size, 16))
     layers: list[nn.Module] = []

@@ -1,0 +1,1 @@
+"""Drawn data sets in the layouts of the official ones."""

@@ -1,4 +1,4 @@
-"""What pictures are drawn with: a canvas, things in coordinates of their own, and colours."""
+"""What pictures are drawn with: a canvas, local coordinates for the things on it, and colors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from colorsys import hsv_to_rgb
 import numpy as np
 from PIL import Image, ImageDraw
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 Point = tuple[float, float]
+#: From the coordinates of a thing to those of the canvas.
 Place = Callable[[float, float], Point]
 Rng = np.random.Generator
 
-FINER = 3  # drawn so much larger and shrunk, which smooths the edges
+#: Pictures are drawn this many times larger and shrunk, which smooths the edges.
+OVERSAMPLING = 3
 
 
 class Canvas:
@@ -22,46 +24,46 @@ class Canvas:
 
     def __init__(self, width: int, height: int):
         self.width, self.height = width, height
-        self._image = Image.new("RGB", (width * FINER, height * FINER))
+        self._image = Image.new("RGB", (width * OVERSAMPLING, height * OVERSAMPLING))
         self._draw = ImageDraw.Draw(self._image)
 
     def _pixels(self, points: Sequence[Point]) -> list[Point]:
         wide, high = self._image.size
         return [(x * wide, y * high) for x, y in points]
 
-    def polygon(self, points: Sequence[Point], colour: Colour) -> None:
-        self._draw.polygon(self._pixels(points), fill=colour)
+    def polygon(self, points: Sequence[Point], color: Color) -> None:
+        self._draw.polygon(self._pixels(points), fill=color)
 
-    def line(self, points: Sequence[Point], colour: Colour, thick: float) -> None:
+    def line(self, points: Sequence[Point], color: Color, thick: float) -> None:
         width = max(1, round(thick * self._image.width))
-        self._draw.line(self._pixels(points), fill=colour, width=width)
+        self._draw.line(self._pixels(points), fill=color, width=width)
 
-    def box(self, left: float, top: float, right: float, low: float, colour: Colour) -> None:
-        self._draw.rectangle(self._pixels([(left, top), (right, low)]), fill=colour)
+    def box(self, left: float, top: float, right: float, low: float, color: Color) -> None:
+        self._draw.rectangle(self._pixels([(left, top), (right, low)]), fill=color)
 
-    def ellipse(self, left: float, top: float, right: float, low: float, colour: Colour) -> None:
-        self._draw.ellipse(self._pixels([(left, top), (right, low)]), fill=colour)
+    def ellipse(self, left: float, top: float, right: float, low: float, color: Color) -> None:
+        self._draw.ellipse(self._pixels([(left, top), (right, low)]), fill=color)
 
     def quad(
-        self, at: Place, left: float, top: float, right: float, low: float, colour: Colour
+        self, at: Place, left: float, top: float, right: float, low: float, color: Color
     ) -> None:
-        """A rectangle in coordinates of a thing's own."""
+        """A rectangle in the coordinates of a thing."""
         corners = [at(left, top), at(right, top), at(right, low), at(left, low)]
-        self.polygon(corners, colour)
+        self.polygon(corners, color)
 
     def oval(
-        self, at: Place, left: float, top: float, right: float, low: float, colour: Colour
+        self, at: Place, left: float, top: float, right: float, low: float, color: Color
     ) -> None:
         (x0, y0), (x1, y1) = at(left, top), at(right, low)
-        self.ellipse(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1), colour)
+        self.ellipse(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1), color)
 
-    def circle(self, at: Place, x: float, y: float, radius: float, colour: Colour) -> None:
+    def circle(self, at: Place, x: float, y: float, radius: float, color: Color) -> None:
         (a, b), (c, d) = at(x, y), at(x + radius, y)
         r = math.hypot(c - a, d - b)
-        self.ellipse(a - r, b - r, a + r, b + r, colour)
+        self.ellipse(a - r, b - r, a + r, b + r, color)
 
     def finished(self, rng: Rng, *, haze: float = 0.15, noise: float = 5) -> Image.Image:
-        """Shrunk to its size, with a light and a grain of its own."""
+        """The picture at its final size, with a random tint and random grain."""
         image = self._image.resize((self.width, self.height), Image.Resampling.BOX)
         pixels = np.asarray(image, dtype=np.float32)
         light = rng.uniform(60, 230, 3).astype(np.float32)
@@ -80,7 +82,7 @@ def placed(
     turned: float = 0.0,
     middle: Point = (0.5, 0.5),
 ) -> Place:
-    """Coordinates of a thing's own, whose `middle` is put at (x, y)."""
+    """Coordinates for a thing of this width, whose `middle` is put at (x, y)."""
     cos, sin = math.cos(turned) * wide, math.sin(turned) * wide
     flip = -1 if mirrored else 1
 
@@ -91,26 +93,26 @@ def placed(
     return at
 
 
-def near(colour: Colour, spread: float, rng: Rng) -> Colour:
-    """A colour like this one: lighter or darker, and a little off."""
+def near(color: Color, spread: float, rng: Rng) -> Color:
+    """A color close to this one: lighter or darker, and slightly shifted."""
     shade = rng.normal(0, spread)
     off = rng.normal(0, spread / 3, 3)
-    return _bytes([channel + shade + o for channel, o in zip(colour, off, strict=True)])
+    return _bytes([channel + shade + o for channel, o in zip(color, off, strict=True)])
 
 
-def scaled(colour: Colour, by: float) -> Colour:
-    return _bytes([channel * by for channel in colour])
+def scaled(color: Color, by: float) -> Color:
+    return _bytes([channel * by for channel in color])
 
 
-def vivid(rng: Rng) -> Colour:
+def vivid(rng: Rng) -> Color:
     hue, saturation, value = rng.random(), rng.uniform(0, 0.9), rng.uniform(0.25, 1)
     return _bytes([255 * channel for channel in hsv_to_rgb(hue, saturation, value)])
 
 
-def grey(value: float) -> Colour:
+def gray(value: float) -> Color:
     return _bytes([value] * 3)
 
 
-def _bytes(channels: Sequence[float]) -> Colour:
+def _bytes(channels: Sequence[float]) -> Color:
     red, green, blue = (min(max(int(channel), 0), 255) for channel in channels)
     return red, green, blue

@@ -1,18 +1,17 @@
-"""Small drawn data sets in the official layouts: nothing to download, made anew from a seed.
+"""Small drawn data sets in the official layouts: nothing to download, reproducible from a seed.
 
 `draw_urbancars` is a problem to work on: two shortcuts at once, both easier than the class. The
 others hold a handful of simple pictures each, to try a layout or to test what reads it.
 
-Every picture has a generator of its own, keyed by (seed, split, group, number): its bytes depend on
-neither the other pictures nor the order of drawing. This file says which pictures go where;
-pictures.py draws them, and folders.py lets a folder appear whole or not at all.
+Every picture has its own generator, keyed by (seed, split, group, number): its bytes depend neither
+on the other pictures nor on the order of drawing. This file says which pictures go where;
+pictures.py draws them. It is longer than most because CelebA's layout has 40 named columns.
 """
 
 from __future__ import annotations
 
 import csv
 import inspect
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from spare.datasets.restricted_imagenet import RANGES, WNIDS
 from spare.errors import InputError, check_seed, unknown
-from spare.files import build_folder, cannot_write, read_json, start_over, write_json
+from spare.images.imagenet import RANGES, WNIDS
+from spare.progress import SILENT, Progress
+from spare.synthetic.folder import draw_folder
 from spare.synthetic.pictures import animal_scene, bird_scene, portrait, street_scene
 
-#: Called with how many pictures are drawn, and of how many.
-Report = Callable[[int, int], None]
-
 SPLITS = ("train", "val", "test")
-ABOUT = "drawn.json"
-#: Raised whenever the pictures change, so that an older folder is not taken for a new one.
-VERSION = 1
-JPEG_QUALITY = 92
 
 
 # --- UrbanCars: shape decides, background and co-occurring object are shortcuts ---
@@ -49,13 +42,14 @@ def draw_urbancars(
     background: float = 0.95,
     co_object: float = 0.95,
     seed: int = 0,
-    report: Report = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Path:
     """Cars in UrbanCars' layout: sedans (urban) and pick-ups (country), told apart by their shape.
 
-    per_class   training examples of a class; its groups get the product of the two shares
-    held_out    images in each of the eight groups, in validation and again in test
-    background, co_object   in training, the share whose background (object) agrees with the class
+    per_class               training examples per class
+    held_out                images in each of the eight groups, in validation and again in test
+    background, co_object   share of the training examples whose background (object) agrees with
+                            the class; a group gets the product of the two
     """
     _check(size=(size, 16), per_class=(per_class, 1), held_out=(held_out, 1))
     for name, share in (("background", background), ("co_object", co_object)):
@@ -86,35 +80,35 @@ def draw_urbancars(
                     yield top / name / numbered(number, n), street_scene(size, *kinds, rng)
 
     total = 2 * per_class + 16 * held_out
-    return _draw_folder(folder, "urbancars", options, pictures, total, report)
+    return draw_folder(folder, "urbancars", options, pictures, total, progress)
 
 
 def numbered(number: int, of: int) -> str:
-    """Names as in the official set, wide enough to sort in the order of drawing."""
+    """A name as in the official set, with enough digits to sort in the order of drawing."""
     return f"{number:0{max(3, len(str(of - 1)))}d}.jpg"
 
 
 def training_counts(per_class: int, background: float, co_object: float) -> list[int]:
     """How many training images each group gets, in the order of group ids (class, bg, object)."""
     shares = [
-        of_scene * of_thing
-        for of_scene in (background, 1 - background)
-        for of_thing in (co_object, 1 - co_object)
+        background_share * object_share
+        for background_share in (background, 1 - background)
+        for object_share in (co_object, 1 - co_object)
     ]
     urban = _rounded(per_class, shares)
     return urban + urban[::-1]  # what agrees with urban cars disagrees with country cars
 
 
 def _rounded(total: int, shares: Sequence[float]) -> list[int]:
-    """Whole numbers that sum to `total`, nearest to the shares, at least one where there is any."""
+    """Integers that sum to `total`, nearest to the shares, at least 1 where a share is not 0."""
     ideal = [round(share * total, 6) for share in shares]
     if sum(share > 0 for share in ideal) > total:
         raise InputError(f"per_class={total} is too few for one image in every group: give more.")
     counts = [max(int(share), int(share > 0)) for share in ideal]
     while sum(counts) != total:
         step = 1 if sum(counts) < total else -1
-        lacking = [step * (want - have) for want, have in zip(ideal, counts, strict=True)]
-        allowed = [i for i, have in enumerate(counts) if ideal[i] > 0 and have + step > 0]
+        lacking = [step * (share - count) for share, count in zip(ideal, counts, strict=True)]
+        allowed = [i for i, count in enumerate(counts) if ideal[i] > 0 and count + step > 0]
         counts[max(allowed, key=lambda i: lacking[i])] += step
     return counts
 
@@ -139,12 +133,12 @@ def draw_waterbirds(
     majority: int = 12,
     per_group: int = 4,
     seed: int = 0,
-    report: Report = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Path:
-    """Birds before land or water in Waterbirds' layout; `size` high and a quarter wider.
+    """Birds in front of land or water in Waterbirds' layout; `size` high and a quarter wider.
 
-    majority    training images of each group whose background agrees with the bird
-    per_group   training images of each other group; images of every group of val and of test
+    majority    training images in each group whose background agrees with the bird
+    per_group   training images in each other group, and images in every group of val and of test
     """
     _check(size=(size, 16), majority=(majority, 1), per_group=(per_group, 1))
     check_seed(seed)
@@ -168,7 +162,7 @@ def draw_waterbirds(
             [(number, *row) for number, row in enumerate(rows, 1)],
         )
 
-    return _draw_folder(folder, "waterbirds", options, pictures, len(plan), report)
+    return draw_folder(folder, "waterbirds", options, pictures, len(plan), progress)
 
 
 #: CelebA's 40 attributes in the order of the official file.
@@ -223,13 +217,14 @@ def draw_celeba(
     majority: int = 12,
     per_group: int = 4,
     seed: int = 0,
-    report: Report = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Path:
     """Faces in CelebA's layout: blond or dark hair (the class), long or short (Male).
 
-    majority    training images of each group but blond men
-    per_group   training images of blond men; images of every group of val and of test
-    Of the other attributes only dark hair is drawn; the rest are coin tosses.
+    majority    training images in each group but blond men
+    per_group   training images of blond men, and images in every group of val and of test
+
+    Of the other attributes only dark hair is drawn; the rest are random.
     """
     _check(majority=(majority, 1), per_group=(per_group, 1))
     check_seed(seed)
@@ -253,7 +248,7 @@ def draw_celeba(
         _write_csv(root / "list_attr_celeba.csv", ("image_id", *ATTRIBUTES), attributes)
         _write_csv(root / "list_eval_partition.csv", ("image_id", "partition"), partitions)
 
-    return _draw_folder(folder, "celeba", options, pictures, len(plan), report)
+    return draw_folder(folder, "celeba", options, pictures, len(plan), progress)
 
 
 def draw_restricted_imagenet(
@@ -263,36 +258,35 @@ def draw_restricted_imagenet(
     train: int = 2,
     val: int = 2,
     seed: int = 0,
-    report: Report = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Path:
-    """Animals in ImageNet's layout: a folder for each of 1000 names, images where a class has them.
+    """Animals in ImageNet's layout: 1000 folders, with images in those that belong to a class.
 
-    The names are made up; only their number and their order are ImageNet's.
-    train, val  images in each of the 203 folders that belong to a class
+    train, val  images in each of these 203 folders
+
+    The names of the folders are made up; only their number and their order are ImageNet's.
     """
     _check(size=(size, 16), train=(train, 1), val=(val, 1))
     check_seed(seed)
     options = {"size": size, "train": train, "val": val, "seed": seed}
-    wnids = [f"n{1_440_764 + 11_000 * place:08d}" for place in range(WNIDS)]
-    used = [(kind, place) for kind, (low, high) in RANGES.items() for place in range(low, high + 1)]
+    wnids = [f"n{1_440_764 + 11_000 * i:08d}" for i in range(WNIDS)]
+    used = [(kind, i) for kind, (first, last) in RANGES.items() for i in range(first, last + 1)]
 
     def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
-        validated = 0
+        val_images = 0
         for split, split_name in enumerate(("train", "val")):
             for wnid in wnids:
                 (root / split_name / wnid).mkdir(parents=True)
-            for kind, place in used:
+            for kind, i in used:
                 for number in range((train, val)[split]):
-                    validated += split
-                    name = (
-                        f"ILSVRC2012_val_{validated:08d}" if split else f"{wnids[place]}_{number}"
-                    )
-                    rng = np.random.default_rng([seed, split, place, number])
-                    path = root / split_name / wnids[place] / f"{name}.JPEG"
+                    val_images += split
+                    name = f"ILSVRC2012_val_{val_images:08d}" if split else f"{wnids[i]}_{number}"
+                    rng = np.random.default_rng([seed, split, i, number])
+                    path = root / split_name / wnids[i] / f"{name}.JPEG"
                     yield path, animal_scene(size, kind, rng)
 
     total = len(used) * (train + val)
-    return _draw_folder(folder, "restricted_imagenet", options, pictures, total, report)
+    return draw_folder(folder, "restricted_imagenet", options, pictures, total, progress)
 
 
 # --- What the layouts share ---
@@ -316,60 +310,10 @@ def _group_plan(
     ]
 
 
-def _draw_folder(
-    folder: Path,
-    name: str,
-    options: dict[str, Any],
-    pictures: Callable[[Path], Iterator[tuple[Path, Image.Image]]],
-    total: int,
-    report: Report,
-) -> Path:
-    about = {"drawn": name, "version": VERSION, "options": options}
-    folder = Path(os.path.abspath(folder))
-
-    def save(partial: Path) -> dict[str, Any]:
-        start_over(partial, ABOUT)
-        write_json(partial / ABOUT, about)
-        try:
-            for done, (path, image) in enumerate(pictures(partial)):
-                if done % 50 == 0:
-                    report(done, total)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                image.save(path, "JPEG", quality=JPEG_QUALITY)
-        except OSError as error:
-            raise cannot_write(folder, error) from error
-        report(total, total)
-        return about
-
-    build_folder(folder, ABOUT, "drawing", lambda: _already_drawn(folder, about), save)
-    return folder
-
-
-def _already_drawn(folder: Path, about: dict[str, Any]) -> dict[str, Any] | None:
-    """What the folder says of itself if it is what would be drawn; an error if it is another's."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file: name a folder.")
-    if not folder.exists() or not any(folder.iterdir()):
-        return None
-    if not (folder / ABOUT).is_file():
-        raise InputError(
-            f"{folder} holds files that were not drawn here: choose another folder or empty it."
-        )
-    found: dict[str, Any] = read_json(folder / ABOUT)
-    if found == about:
-        return found
-    there, asked = ({**a, **a.get("options", {}), "options": None} for a in (found, about))
-    key = next(key for key in [*asked, *there] if there.get(key) != asked.get(key))
-    raise InputError(
-        f"{folder} was drawn with other options ({key} is {there.get(key)!r} there, "
-        f"{asked.get(key)!r} was asked for): choose another folder or delete it."
-    )
-
-
-def _write_csv(path: Path, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def _write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(heads)
+        writer.writerow(header)
         writer.writerows(rows)
 
 
@@ -382,15 +326,15 @@ DRAWN: dict[str, Callable[..., Path]] = {
 
 
 def draw(
-    how: Callable[..., Path],
+    layout: Callable[..., Path],
     folder: Path,
     options: Mapping[str, str],
-    report: Report = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Path:
-    """Draw with options that are still words, as a command line has them."""
+    """Draw with options that are still text, as the command line has them."""
     known = {
         name: type(parameter.default)
-        for name, parameter in inspect.signature(how).parameters.items()
+        for name, parameter in inspect.signature(layout).parameters.items()
         if isinstance(parameter.default, int | float)
     }
     values: dict[str, int | float] = {}
@@ -402,4 +346,4 @@ def draw(
         except ValueError:
             kind = "a whole number" if known[name] is int else "a number"
             raise InputError(f"{name} is {kind}, not {word!r}.") from None
-    return how(folder, **values, report=report)
+    return layout(folder, **values, progress=progress)

@@ -23,23 +23,23 @@ KEY = (0,)
 
 
 def frozen_features(task: Task, choice: ModelChoice, settings: Settings, report: Report) -> Task:
-    """The task with the backbone's features as inputs, standardised by the training split."""
+    """The task with the backbone's features as inputs, standardized by the training split."""
     model = _backbone(task, choice)
     features = {name: _features(task, name, model, settings, report) for name in task.splits()}
     mean, deviation = _scale(features["train"])
 
-    def standardised(name: str, split: Split | None) -> Split | None:
+    def standardized(name: str, split: Split | None) -> Split | None:
         if split is None:
             return None
         return replace(split, inputs=TensorInputs((features[name] - mean) / deviation))
 
-    train = standardised("train", task.train)
+    train = standardized("train", task.train)
     assert train is not None
     return replace(
         task,
         train=train,
-        val=standardised("val", task.val),
-        test=standardised("test", task.test),
+        val=standardized("val", task.val),
+        test=standardized("test", task.test),
     )
 
 

@@ -22,9 +22,9 @@ def wilson_interval(hits: int, n: int) -> tuple[float, float]:
     if n == 0:
         return 0.0, 1.0
     share = hits / n
-    centre = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+    center = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
     half = Z95 / (1 + Z95**2 / n) * np.sqrt(share * (1 - share) / n + Z95**2 / (4 * n**2))
-    return float(max(0.0, centre - half)), float(min(1.0, centre + half))
+    return float(max(0.0, center - half)), float(min(1.0, center + half))
 
 
 def group_scores(

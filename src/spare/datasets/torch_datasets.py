@@ -1,0 +1,168 @@
+"""Someone's own map-style torch data sets of (input, label) pairs: one, or one per split."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset, Subset, TensorDataset
+
+from spare.data.inputs import (
+    ConcatInputs,
+    DatasetInputs,
+    Inputs,
+    MapStyle,
+    SubsetInputs,
+    TensorInputs,
+    shape_of,
+)
+from spare.data.task import Split, Task
+from spare.data.transforms import scale_bytes
+from spare.datasets.in_memory import InMemory, as_array, hash_array, preset_for
+from spare.datasets.listing import check_classes
+from spare.datasets.splits import SPLIT_NUMBER, SPLITS, Shares, complete_splits
+from spare.datasets.tables import encode
+from spare.errors import DataError, InputError
+from spare.progress import SILENT, Progress
+
+
+def load_datasets(
+    datasets: Mapping[str, MapStyle], seed: int, progress: Progress = SILENT, *, shares: Shares
+) -> Task:
+    """The task of one torch data set, which is divided by `shares`, or of one per split."""
+    parts = list(datasets.values())
+    values = [_labels(part, progress) for part in parts]
+    labels, class_names = _encoded(values, _class_names(parts[0]))
+    given_splits = None
+    if "" not in datasets:
+        numbers = [SPLIT_NUMBER[name] for name in datasets]
+        given_splits = np.repeat(numbers, [len(part) for part in parts]).astype(np.int64)
+    splits = complete_splits(given_splits, labels, shares)
+    check_classes(labels, splits, class_names)
+    inputs = ConcatInputs(*map(_inputs, parts))
+    names = [
+        f"{name or 'item'}[{row}]" for name, part in datasets.items() for row in range(len(part))
+    ]
+
+    def split(number: int) -> Split | None:
+        rows = np.flatnonzero(splits == number)
+        return Split(SubsetInputs(inputs, rows), labels[rows]) if len(rows) else None
+
+    train = split(0)
+    assert train is not None
+    return Task(
+        name=type(parts[0]).__name__,
+        train=train,
+        val=split(1),
+        test=split(2),
+        class_names=class_names,
+        attribute_values={},
+        names={
+            name: [names[i] for i in np.flatnonzero(splits == number)]
+            for number, name in enumerate(SPLITS)
+            if (splits == number).any()
+        },
+    )
+
+
+def of_datasets(datasets: Mapping[str, Any]) -> InMemory:
+    """The data sets by split, or a single one under the name ""."""
+    digest = hashlib.sha256()
+    for name, dataset in datasets.items():
+        kind = type(dataset).__name__
+        by_number = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+        if not by_number or isinstance(dataset, IterableDataset):
+            raise InputError(
+                f"the {kind} has no length or no items by number: give a map-style data set of "
+                f"(input, label) pairs."
+            )
+        if not len(dataset):
+            raise DataError(f"the {kind} has no items.")
+        digest.update(f"{name} {len(dataset)}".encode())
+        labels = _known_labels(dataset)
+        if labels is not None:
+            hash_array(digest, "labels", labels)
+        inputs = _inputs(dataset)
+        for row in (0, len(dataset) - 1):
+            first, again = (as_array(inputs.take(np.array([row]))) for _ in range(2))
+            if np.array_equal(first, again):  # not augmented at random
+                hash_array(digest, "input", first)
+    train = next(iter(datasets.values()))
+    preset = preset_for(len(shape_of(_inputs(train))))
+    name = type(train).__name__
+    return InMemory(name, dict(datasets), load_datasets, preset, digest.hexdigest()[:16])
+
+
+def _inputs(dataset: Any) -> Inputs:
+    if isinstance(dataset, TensorDataset):
+        tensor = dataset.tensors[0]
+        in_bytes = tensor.dtype == torch.uint8 and tensor.ndim == 4
+        return TensorInputs(tensor, finish=scale_bytes() if in_bytes else None)
+    return DatasetInputs(dataset)
+
+
+def _labels(dataset: Any, progress: Progress) -> np.ndarray:
+    """One label per item: as the data set gives them, else read from its items."""
+    labels = _known_labels(dataset)
+    if labels is not None:
+        return labels
+    kind, count = type(dataset).__name__, len(dataset)
+    progress.say(f"{kind} has no targets or labels: its {count:,} items are read once for them")
+    values: list[Any] = []
+    for row in range(count):
+        item = dataset[row]
+        if not isinstance(item, tuple | list) or len(item) < 2:
+            raise InputError(
+                f"item {row} of the {kind} is not a pair (input, label): let it return one."
+            )
+        values.append(item[1])
+        progress.report("labels", row + 1, count)
+    return _one_per_item(values, kind)
+
+
+def _known_labels(dataset: Any) -> np.ndarray | None:
+    """The labels that a data set knows without reading its items."""
+    if isinstance(dataset, Subset):
+        labels = _known_labels(dataset.dataset)
+        return None if labels is None else np.asarray(labels[np.asarray(dataset.indices)])
+    values = next(
+        (v for v in (getattr(dataset, n, None) for n in ("targets", "labels")) if v is not None),
+        None,
+    )
+    tensors: Sequence[Any] = getattr(dataset, "tensors", ())
+    if values is None and len(tensors) > 1:
+        values = tensors[1]
+    return None if values is None else _one_per_item(values, type(dataset).__name__, len(dataset))
+
+
+def _one_per_item(values: Any, kind: str, count: int | None = None) -> np.ndarray:
+    labels = as_array(values)
+    if labels.ndim != 1 or (count is not None and len(labels) != count):
+        raise InputError(
+            f"the labels of the {kind} have the shape {labels.shape}: one per item is needed."
+        )
+    return labels
+
+
+def _class_names(dataset: Any) -> Sequence[str]:
+    if isinstance(dataset, Subset):
+        return _class_names(dataset.dataset)
+    return [str(name) for name in getattr(dataset, "classes", ())]
+
+
+def _encoded(
+    parts: Sequence[np.ndarray], class_names: Sequence[str]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Class numbers and names; numbers are positions among the class names where there are any."""
+    labels = np.concatenate(parts)
+    if not class_names or labels.dtype.kind not in "iu":
+        return encode([str(label) for label in labels.tolist()])
+    if labels.min() < 0 or labels.max() >= len(class_names):
+        raise DataError(
+            f"there is a label {labels.max() if labels.min() >= 0 else labels.min()}, but the data "
+            f"set names {len(class_names)} classes: number labels from 0."
+        )
+    return labels.astype(np.int64), tuple(class_names)
