@@ -38,9 +38,9 @@ from spare.records.record import (
     read_table,
 )
 from spare.records.weights_file import read_weights
-from spare.report.figures import draw_figure
+from spare.report.figures import plot_figure
 from spare.report.html import bench_html, record_html
-from spare.report.text import bench_text, discovery_text, scores_text
+from spare.report.text import bench_text, record_text
 from spare.report.write import write_comparison_of, write_report
 from spare.runs import grid
 from spare.runs.plan import make_plan
@@ -136,7 +136,7 @@ class Discovery:
         )
 
     def __str__(self) -> str:
-        return discovery_text(self.record)
+        return record_text(self.record)
 
     def _repr_html_(self) -> str:
         return record_html(self.record)
@@ -154,14 +154,12 @@ class Run(Discovery):
     True
     """
 
+    record: RunRecord
+
     @property
     def scores(self) -> dict[str, dict[str, Scores]]:
         """By split, then by epoch (`selected`, `last`, ...): accuracy by group."""
-        return cast(RunRecord, self.record)["scores"]
-
-    def __str__(self) -> str:
-        record = cast(RunRecord, self.record)
-        return "\n".join(text for text in (scores_text(record), discovery_text(record)) if text)
+        return self.record["scores"]
 
 
 @dataclass(frozen=True)
@@ -303,7 +301,7 @@ def train(
         threads, progress, settings,
     )  # fmt: skip
     _report_once(finished, report, data, progress)
-    return Run(finished.folder, finished.record, finished)
+    return Run(finished.folder, cast(RunRecord, finished.record), finished)
 
 
 def bench(
@@ -391,7 +389,7 @@ def load_run(folder: Path | str) -> Run | Discovery | Bench:
     if (folder / TABLE).is_file():
         return Bench(folder, read_table(folder))
     record = read_record(folder)
-    return Run(folder, record) if is_run(record) else Discovery(folder, record)
+    return Run(folder, cast(RunRecord, record)) if is_run(record) else Discovery(folder, record)
 
 
 def compare(
@@ -451,7 +449,7 @@ def figure(
     >>> figure("samples", "digits", out=f"{tempfile.mkdtemp()}/samples.png").name
     'samples.png'
     """
-    return draw_figure(
+    return plot_figure(
         what,
         [str(one) for one in of],
         Path(out) if out is not None else RUNS / f"{what}.png",

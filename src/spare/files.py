@@ -1,4 +1,4 @@
-"""Files and folders that are whole or not there: made under another name, then renamed. No pickles."""
+"""Files and folders that are whole or not there: made under another name, then renamed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spare.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Content = TypeVar("Content")
 
 #: How long a second process waits for a folder: one that was just told to stop needs a moment.
 LOCK_SECONDS = 5.0
@@ -103,38 +105,38 @@ def build_folder(
     folder: Path,
     mark: str,
     doing: str,
-    found: Callable[[], dict[str, Any] | None],
-    work: Callable[[Path], dict[str, Any]],
-) -> dict[str, Any]:
-    """What is `found` in a folder; if nothing, let `work` fill it under another name, then name it.
+    find: Callable[[], Content | None],
+    fill: Callable[[Path], Content],
+) -> Content:
+    """What `find` finds in a folder; if nothing, `fill` fills it under another name first.
 
     folder  its absolute path
-    mark    the file that `work` writes first: without it, `<folder>.partial` is someone else's
-    doing   what another process is at, to whoever wants the folder meanwhile
+    mark    the file that `fill` writes first: without it, `<folder>.partial` is someone else's
+    doing   what a process that wants the folder meanwhile is told
     """
     if folder == Path.cwd():  # it would be replaced under the feet of whoever stands in it
         raise RunError(f"{folder} is the folder you are in: name one within it with --out.")
-    done = found()
-    if done is not None:
-        return done
+    content = find()
+    if content is not None:
+        return content
     partial = folder.with_name(f"{folder.name}.partial")
     with _locked(partial, doing):
-        done = found()
-        if done is not None:  # made by another process, a moment ago
+        content = find()
+        if content is not None:  # made by another process, a moment ago
             _unlock(partial)
-            return done
+            return content
         if not (partial / mark).is_file() and os.listdir(partial) != [LOCK]:
             _unlock(partial)
             raise InputError(
                 f"{partial} is in the way and was not made here: move it or choose another folder."
             )
-        done = work(partial)
+        content = fill(partial)
         _complete(partial, folder)
-    return done
+    return content
 
 
 def start_over(partial: Path, mark: str) -> None:
-    """Remove what an interrupted process left, for work that has nothing to go on from."""
+    """Remove what an interrupted process left, for work that cannot be continued."""
     try:
         # The mark goes last: an interruption in here leaves a folder that may still be emptied.
         for path in sorted(partial.iterdir(), key=lambda path: path.name == mark):
@@ -158,7 +160,7 @@ def _complete(partial: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(partial: Path, doing: str) -> Iterator[None]:
-    """One process a folder: a second one says so instead of mixing its files in."""
+    """One process per folder: a second one says so instead of mixing its files in."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:

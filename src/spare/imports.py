@@ -1,4 +1,4 @@
-"""Things of the user's, named as `package.module:name`: a model's function, a method, a data set."""
+"""Code of the user's own, named as `package.module:name`: a method, a model, a data set."""
 
 from __future__ import annotations
 

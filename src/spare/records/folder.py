@@ -68,8 +68,9 @@ def finished(folder: Path, request: Request, kind: Kind = "run") -> DiscoveryRec
 
 
 def _refuse_other(folder: Path, record: Mapping[str, Any], wanted: Request) -> None:
+    wanted_parts: Mapping[str, Any] = wanted
     for part in ("task", "data", "method", "seed", "settings", "options"):
-        there, asked = record.get(part, ""), wanted[part]  # type: ignore[literal-required]
+        there, asked = record.get(part, ""), wanted_parts[part]
         if there == asked:
             continue
         if part == "data":

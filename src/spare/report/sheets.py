@@ -12,6 +12,7 @@ from spare.data.task import Task
 from spare.data.viewing import pictures
 from spare.files import write_atomic
 from spare.records.groups_file import read_recorded_groups
+from spare.records.layout import sheet_name
 from spare.records.record import DiscoveryRecord
 
 COLUMNS = 12
@@ -42,7 +43,7 @@ def write_sheets(folder: Path, task: Task, record: DiscoveryRecord) -> dict[str,
             assert pixels is not None
             strips.append(_strip(pixels))
             cluster += 1
-        name = f"class-{task.class_names.index(class_name)}.png"
+        name = sheet_name(task.class_names.index(class_name))
         _write_png(folder / name, torch.cat(strips, dim=0))
         written[class_name] = name
     return written

@@ -11,7 +11,7 @@ from spare.data.task import Task
 from spare.errors import SpareError
 from spare.progress import SILENT, Progress
 from spare.records.layout import TABLE
-from spare.records.record import DiscoveryRecord, RunRecord, read_record
+from spare.records.record import DiscoveryRecord, RunRecord, is_run, read_record
 from spare.report.comparison import read_runs, run_names, write_comparison
 from spare.report.page import write_page
 from spare.report.saliency_panels import Pictured
@@ -55,8 +55,11 @@ def write_report(
     except SpareError as error:
         progress.say(f"warning: the report has no pictures: {error}")
     page = write_page(folder, pictured)
-    if pictured is not None and "scores" not in record:
-        write_sheets(folder, pictured.task, record)
+    if pictured is not None and not is_run(record):
+        try:
+            write_sheets(folder, pictured.task, record)
+        except SpareError as error:  # files that are gone
+            progress.say(f"warning: the sheets of pictures are not written: {error}")
     progress.report("report", 1, 1)
     return page
 

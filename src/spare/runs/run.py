@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from spare.data.task import Task
@@ -24,7 +25,7 @@ from spare.methods import Fitted
 from spare.progress import SILENT, Progress
 from spare.records.folder import do_once
 from spare.records.groups_file import write_groups
-from spare.records.record import DiscoveryRecord
+from spare.records.record import DiscoveryRecord, Kind
 from spare.records.weights_file import write_weights
 from spare.runs.environment import (
     code_version,
@@ -69,7 +70,7 @@ def run(
         loaded.append(task)
         return record
 
-    kind = "run" if plan.method.trains else "discovery"
+    kind: Kind = "run" if plan.method.trains else "discovery"
     record = do_once(folder, plan.request(seed), kind, work, progress.say)
     return Finished(folder, plan, record, loaded[0] if loaded else None)
 
@@ -179,7 +180,9 @@ def _findings(
     inferred = fitted.inferred
     if inferred is None:
         return {"discovery": None, "associations": []}
-    assert fitted.probabilities is not None
+    count = len(task.train)
+    sampling = fitted.probabilities
+    sampling = np.full(count, 1 / count) if sampling is None else sampling
     progress.report("findings", 0, 1)
     early = inferred.early_outputs
     last = early[-1].probabilities if early else None
@@ -188,13 +191,13 @@ def _findings(
         task,
         inferred.groups,
         inferred.held_out,
-        fitted.probabilities,
+        sampling,
         early_probabilities=last,
         points=None if last is None else components(last, task.train.labels),
         weight_seed=inferred.weight_seed,
     )
     findings: dict[str, Any] = {
-        "discovery": describe_groups(task, inferred.groups, fitted.probabilities, early),
+        "discovery": describe_groups(task, inferred.groups, sampling, early),
         # True groups go with their own attributes: that is no finding.
         "associations": (
             [] if sees == "train" else associations_of(data, inferred.groups.ids, seed)

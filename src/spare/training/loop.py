@@ -241,4 +241,5 @@ def _optimizer(
 def _average(model: nn.Module, settings: Settings) -> AveragedModel | None:
     if not settings.ema:
         return None
-    return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(settings.ema))
+    average = get_ema_multi_avg_fn(settings.ema)  # type: ignore[no-untyped-call]
+    return AveragedModel(model, multi_avg_fn=average)
