@@ -3,7 +3,7 @@
     python benchmarks/separation.py --data FOLDER [--palette paper] [--seeds 0,1,2,3,4]
 
 For each seed, early training on Colored MNIST with groups inferred after epochs 1 and 2, and again
-from other initial weights where `auto` starts over. True colours are used here only to score:
+from other initial weights where `auto` starts over. True colors are used here only to score:
 recall of the minorities in the worst class, and precision likewise.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from data import cmnist_task
 
 from spare.datasets import cmnist
 from spare.errors import SpareWarning
-from spare.methods.spare import SeparationOptions, clarity, clearest, separations
+from spare.methods.separation import SeparationOptions, clarity, clearest, separations
+from spare.methods.spare import separate
 from spare.training.metrics import minority_recovery, true_minority
 from spare.training.settings import Settings
 from spare.training.stages import Stages
@@ -42,8 +44,9 @@ def main() -> None:
     for seed in seeds:
         task = cmnist_task(seed, arguments)
         minority = true_minority(task.train.labels, task.groups(task.train))
-        stages = Stages(seed=seed, settings=Settings(), folder=None, judge=lambda *_: ({}, {}))
-        tried = separations(task.as_seen_by("none"), stages, options)
+        stages = Stages(seed=seed, settings=Settings(), judge=lambda epoch: ({}, {}))
+        visible = task.as_seen_by("none")
+        tried = separations(visible, stages, options, partial(separate, visible, stages, options))
         chosen = clearest(tried)
         recalls = {}
         for one in tried:
@@ -52,12 +55,12 @@ def main() -> None:
                 min(part[name] or 0.0 for part in found.values())
                 for name in ("recall", "precision")
             )
-            recalls[one.initial, one.epoch] = recall
+            recalls[one.weight_seed, one.epoch] = recall
             print(
-                f"{seed:4}  {one.initial:7}  {one.epoch:5}  {clarity(one.groups):10.3f}  "
+                f"{seed:4}  {one.weight_seed:7}  {one.epoch:5}  {clarity(one.groups):10.3f}  "
                 f"{recall:6.3f}  {precision:9.3f}  {'yes' if one is chosen else ''}"
             )
-        chosen_recall.append(recalls[chosen.initial, chosen.epoch])
+        chosen_recall.append(recalls[chosen.weight_seed, chosen.epoch])
         best_recall.append(max(recalls.values()))
         hits += chosen_recall[-1] == best_recall[-1]
     print(

@@ -24,12 +24,12 @@ def blobs(sizes, seed=0, spread=0.02, d=3):
 
 def test_finds_the_clusters_and_lists_them_by_size():
     groups = spare.infer_groups(blobs([20, 300, 80]), np.zeros(400, int))
-    seen = groups.evidence[0]
-    assert seen.k == 3
-    assert seen.sizes == [300, 80, 20]
-    assert seen.ids == [0, 1, 2]
-    assert set(seen.scores) == {2, 3, 4, 5}
-    assert seen.silhouette == max(seen.scores.values())
+    evidence = groups.evidence[0]
+    assert evidence.k == 3
+    assert evidence.sizes == [300, 80, 20]
+    assert evidence.ids == [0, 1, 2]
+    assert set(evidence.scores) == {2, 3, 4, 5}
+    assert evidence.silhouette == max(evidence.scores.values())
     assert groups.ids[:20].tolist() == [2] * 20
     assert groups.in_majority().sum() == 300
 
@@ -39,8 +39,8 @@ def test_finds_the_clusters_and_lists_them_by_size():
 def test_scores_are_those_of_scikit_learn_for_the_same_k(seed, k_max):
     rng = np.random.default_rng(seed)
     outputs = torch.softmax(torch.tensor(rng.normal(0, 3, (150, 4))), 1).numpy()
-    seen = spare.infer_groups(outputs, np.zeros(150, int), k_max=k_max, seed=seed).evidence[0]
-    for k, score in seen.scores.items():
+    groups = spare.infer_groups(outputs, np.zeros(150, int), k_max=k_max, seed=seed)
+    for k, score in groups.evidence[0].scores.items():
         codes = KMeans(k, n_init=10, random_state=seed).fit_predict(outputs)
         assert score == pytest.approx(silhouette_score(outputs, codes), abs=1e-4)
 
@@ -58,11 +58,11 @@ def test_labels_may_have_gaps_be_strings_and_come_in_any_order(names):
     groups = spare.infer_groups(outputs[shuffle], labels[shuffle])
     assert groups.evidence[names[0]].sizes == [200, 10]
     assert groups.evidence[names[1]].sizes == [150, 50]
-    together = [i for seen in groups.evidence.values() for i in seen.ids]
-    assert sorted(together) == list(range(4))  # ids are unique across classes
-    for name, seen in groups.evidence.items():
-        own = groups.ids[labels[shuffle] == name]
-        assert [int((own == i).sum()) for i in seen.ids] == seen.sizes
+    every = [i for evidence in groups.evidence.values() for i in evidence.ids]
+    assert sorted(every) == list(range(4))  # ids are unique across classes
+    for name, evidence in groups.evidence.items():
+        of_class = groups.ids[labels[shuffle] == name]
+        assert [int((of_class == i).sum()) for i in evidence.ids] == evidence.sizes
 
 
 def test_the_power_follows_the_silhouette_of_its_own_class():
@@ -85,18 +85,18 @@ def test_the_user_may_set_the_power_of_each_class():
         spare.infer_groups(outputs, labels, power={"a": 1})
 
 
-def test_one_cluster_with_nearly_all_draws_is_a_warning():
+def test_one_cluster_with_nearly_all_samples_gets_a_warning():
     with pytest.warns(SpareWarning, match=r"cluster of 5 examples would get 9\d.\d%"):
         spare.infer_groups(blobs([500, 5]), np.zeros(505, int), k=2, power=2.0)
 
 
-def test_the_same_seed_gives_the_same_groups_and_torch_is_welcome():
+def test_the_same_seed_gives_the_same_groups_from_tensors_too():
     outputs = torch.softmax(torch.randn(300, 4, generator=torch.Generator().manual_seed(0)), 1)
     labels = torch.arange(300) % 3
-    one, two = (spare.infer_groups(outputs, labels, seed=5) for _ in range(2))
-    assert (one.ids == two.ids).all()
-    assert one.evidence == two.evidence
-    assert set(one.evidence) == {0, 1, 2}
+    first, second = (spare.infer_groups(outputs, labels, seed=5) for _ in range(2))
+    assert (first.ids == second.ids).all()
+    assert first.evidence == second.evidence
+    assert set(first.evidence) == {0, 1, 2}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_anything_with_fit_predict_will_do():
         spare.infer_groups(blobs([6, 4]), np.zeros(10, int), clusterer=object())
 
 
-def test_held_out_examples_go_to_the_nearest_centre_of_their_own_class():
+def test_held_out_examples_go_to_the_nearest_mean_of_their_own_class():
     outputs = np.concatenate([blobs([90, 10], 1), blobs([80, 20], 2)[:, ::-1]])
     labels = np.array([0] * 100 + [1] * 100)
     groups = spare.infer_groups(outputs, labels, k=2)
@@ -137,22 +137,22 @@ def test_held_out_examples_go_to_the_nearest_centre_of_their_own_class():
         groups.assign(outputs[:1], [2])
 
 
-def test_a_class_with_one_example_or_identical_outputs_is_one_cluster_and_said():
+def test_a_class_with_one_example_or_identical_outputs_is_one_cluster_with_a_warning():
     outputs = np.concatenate([[[0.1, 0.9]], np.full((5, 2), 0.5), blobs([9, 4], d=2)])
     labels = ["one"] + ["same"] * 5 + ["normal"] * 13
     with pytest.warns(SpareWarning) as caught:
         groups = spare.infer_groups(outputs, labels, k=2)
-    said = [str(w.message) for w in caught]
-    assert "class 'one': only one example: one cluster." in said
-    assert "class 'same': all outputs are identical: one cluster." in said
+    messages = [str(warning.message) for warning in caught]
+    assert "class 'one': only one example: one cluster." in messages
+    assert "class 'same': all outputs are identical: one cluster." in messages
     for name in ("one", "same"):
-        seen = groups.evidence[name]
-        assert (seen.k, seen.power, seen.silhouette) == (1, 1.0, None)
+        evidence = groups.evidence[name]
+        assert (evidence.k, evidence.power, evidence.silhouette) == (1, 1.0, None)
     assert groups.evidence["normal"].k == 2
     assert spare.importance_weights(groups, labels).sum() == pytest.approx(1)
 
 
-def test_fewer_distinct_points_than_k_is_said():
+def test_fewer_distinct_points_than_k_gets_a_warning():
     outputs = np.array([[0.0, 1.0]] * 4 + [[1.0, 0.0]] * 3)
     with pytest.warns(SpareWarning, match="only 2 distinct outputs, so 2 clusters instead of 4"):
         groups = spare.infer_groups(outputs, np.zeros(7, int), k=4)
@@ -187,12 +187,12 @@ def test_bad_input_is_one_clear_sentence(outputs, labels, options, says):
     assert "\n" not in str(caught.value)
 
 
-def test_large_classes_are_scored_from_a_sample_and_say_so(monkeypatch):
+def test_large_classes_are_scored_on_a_sample_with_its_error(monkeypatch):
     monkeypatch.setattr("spare.groups.silhouettes.EXACT_LIMIT", 500)
     outputs = blobs([5990, 10])
     groups = spare.infer_groups(outputs, np.zeros(6000, int), k=2)
-    seen = groups.evidence[0]
-    assert 0 < seen.errors[2] < 0.01
-    assert seen.silhouette == pytest.approx(
-        silhouette_score(outputs, groups.ids), abs=5 * seen.errors[2] + 1e-9
+    evidence = groups.evidence[0]
+    assert 0 < evidence.errors[2] < 0.01
+    assert evidence.silhouette == pytest.approx(
+        silhouette_score(outputs, groups.ids), abs=5 * evidence.errors[2] + 1e-9
     )

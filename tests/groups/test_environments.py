@@ -20,19 +20,19 @@ def logits_and_labels(classes, n=1500, seed=0):
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-def test_what_is_optimised_ends_at_the_sign_rule(classes):
+def test_optimizing_ends_at_the_sign_rule(classes):
     logits, labels = logits_and_labels(classes)
-    found = environments(logits, labels, steps=10_000, lr=1e-3, seed=3)
-    assert (found == (scale_gradients(logits, labels) > 0)).all()
-    assert (environments(logits, labels, steps=0) == found).all()
+    optimized = environments(logits, labels, steps=10_000, lr=1e-3, seed=3)
+    assert (optimized == (scale_gradients(logits, labels) > 0)).all()
+    assert (environments(logits, labels, steps=0) == optimized).all()
 
 
 def test_the_gradient_is_that_of_the_loss_in_the_scale():
     logits, labels = logits_and_labels(4, n=20)
     z, scale = torch.tensor(logits), torch.ones(20, dtype=torch.float64, requires_grad=True)
     losses = torch.nn.functional.cross_entropy(scale[:, None] * z, torch.tensor(labels))
-    (wanted,) = torch.autograd.grad(losses * 20, scale)
-    assert scale_gradients(logits, labels) == pytest.approx(wanted.numpy())
+    (expected,) = torch.autograd.grad(losses * 20, scale)
+    assert scale_gradients(logits, labels) == pytest.approx(expected.numpy())
 
 
 def test_on_two_classes_it_is_the_set_of_mistakes():
@@ -47,16 +47,20 @@ def test_on_more_classes_it_is_among_the_mistakes():
     assert split.sum() < wrong.sum()
 
 
-def test_the_same_seed_gives_the_same_and_a_model_without_mistakes_is_said():
+def test_the_same_seed_gives_the_same_environments():
     logits, labels = logits_and_labels(3, n=200)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        one, two = (environments(logits, labels, steps=50, seed=1) for _ in range(2))
-    assert (one == two).all()
+        first, second = (environments(logits, labels, steps=50, seed=1) for _ in range(2))
+    assert (first == second).all()
+
+
+def test_a_model_without_mistakes_gets_a_warning():
+    _, labels = logits_and_labels(3, n=200)
     with pytest.warns(SpareWarning, match="second environment has only 0 of 200"):
         environments(np.eye(3)[labels] * 9, labels, steps=0)
 
 
 def test_wrong_shapes_are_refused():
-    with pytest.raises(InputError, match="one row of logits an example"):
+    with pytest.raises(InputError, match="one row per example"):
         environments(np.zeros((3, 2)), [0, 1])

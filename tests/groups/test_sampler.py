@@ -25,7 +25,7 @@ def test_the_epoch_is_as_long_as_the_data_and_clusters_are_balanced():
     assert np.bincount(many, minlength=100).min() > 0
 
 
-def test_two_lines_in_someones_own_loop():
+def test_it_takes_two_lines_in_anyones_training_loop():
     torch.manual_seed(0)
     outputs = torch.softmax(torch.randn(200, 3) * 4, 1)
     labels = torch.arange(200) % 2
@@ -35,15 +35,15 @@ def test_two_lines_in_someones_own_loop():
     assert sum(len(y) for _, y in loader) == 200
 
 
-def test_a_seed_and_an_epoch_decide_the_draw():
-    one, two = (spare.ImportanceSampler(GROUPS, seed=3) for _ in range(2))
-    assert list(one) == list(two)
-    two.set_epoch(1)
-    assert list(one) != list(two)
-    assert list(one) != list(spare.ImportanceSampler(GROUPS, seed=4))
+def test_seed_and_epoch_decide_the_sample():
+    first, second = (spare.ImportanceSampler(GROUPS, seed=3) for _ in range(2))
+    assert list(first) == list(second)
+    second.set_epoch(1)
+    assert list(first) != list(second)
+    assert list(first) != list(spare.ImportanceSampler(GROUPS, seed=4))
 
 
-def test_drawing_leaves_the_global_generators_alone():
+def test_sampling_leaves_the_global_generators_alone():
     before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     list(spare.ImportanceSampler(GROUPS))
     assert torch.equal(before[0], torch.get_rng_state())
@@ -52,36 +52,36 @@ def test_drawing_leaves_the_global_generators_alone():
 
 @given(st.integers(0, 99), st.integers(0, 5))
 @settings(max_examples=30, deadline=None)
-def test_state_in_the_middle_of_an_epoch(stop, epoch):
+def test_an_epoch_continues_from_a_saved_state(stop, epoch):
     sampler = spare.ImportanceSampler(GROUPS, seed=1)
     sampler.set_epoch(epoch)
-    whole = list(sampler)
-    walk = iter(sampler)
-    first = [next(walk) for _ in range(stop)]
-    other = spare.ImportanceSampler(GROUPS, seed=99)
-    other.load_state_dict(sampler.state_dict())
-    assert first + list(other) == whole
-    other.set_epoch(epoch)  # naming the epoch again, as loops do, changes nothing
-    assert list(other) == whole
+    undisturbed = list(sampler)
+    started = iter(sampler)
+    before = [next(started) for _ in range(stop)]
+    resumed = spare.ImportanceSampler(GROUPS, seed=99)
+    resumed.load_state_dict(sampler.state_dict())
+    assert before + list(resumed) == undisturbed
+    resumed.set_epoch(epoch)  # setting the same epoch again, as loops do, changes nothing
+    assert list(resumed) == undisturbed
 
 
-def test_a_walk_that_was_broken_off_does_not_shorten_the_next():
+def test_an_epoch_that_was_abandoned_does_not_shorten_the_next():
     sampler = spare.ImportanceSampler(GROUPS)
-    peeked = next(iter(sampler))
-    whole = list(sampler)
-    assert len(whole) == 100
-    assert whole[0] == peeked
+    first = next(iter(sampler))
+    epoch = list(sampler)
+    assert len(epoch) == 100
+    assert epoch[0] == first
 
 
 @given(st.integers(1, 7), st.integers(1, 200))
 @settings(max_examples=40, deadline=None)
-def test_processes_take_disjoint_strides_of_one_common_draw(replicas, length):
+def test_processes_take_disjoint_strides_of_one_common_sample(replicas, length):
     parts = [
         spare.ImportanceSampler(GROUPS, num_samples=length, num_replicas=replicas, rank=rank)
         for rank in range(replicas)
     ]
     lists = [list(part) for part in parts]
-    assert len({len(one) for one in lists}) == 1
+    assert len({len(rows) for rows in lists}) == 1
     assert len(lists[0]) * replicas >= length
     common = list(spare.ImportanceSampler(GROUPS, num_samples=len(lists[0]) * replicas))
     assert [index for row in zip(*lists, strict=True) for index in row] == common
@@ -137,8 +137,8 @@ dist.destroy_process_group()
 """
 
 
-def test_real_processes_find_their_own_part(tmp_path):
-    """Two processes of torch.distributed, told nothing: disjoint halves of one draw."""
+def test_real_processes_find_their_own_stride(tmp_path):
+    """Two processes of torch.distributed, told nothing: disjoint halves of one sample."""
     command = [sys.executable, "-c", WORKER]
     workers = [
         subprocess.Popen(

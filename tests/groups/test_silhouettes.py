@@ -71,13 +71,13 @@ def test_an_estimate_lies_within_its_stated_error_and_keeps_a_tiny_cluster():
         misses.append((score.mean - exact) / score.error)
         errors.append(score.mean - exact)
     assert np.abs(misses).max() < 4.5
-    assert 0.3 < np.std(misses) < 2  # the stated error is neither boastful nor timid
+    assert 0.3 < np.std(misses) < 2  # the stated error is neither too small nor too large
     assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(20)  # unbiased
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
 @pytest.mark.parametrize("offset", [0.0, 1e3])
-def test_the_same_point_in_two_clusters_separates_nothing(metric, offset):
+def test_identical_points_in_two_clusters_are_not_separated(metric, offset):
     points = np.array([[0.3, 0.1], [0.7, -0.2], [0.3, 0.1], [0.3, 0.1], [0.7, -0.2]]) + offset
     assert spare.silhouette(points, [0, 1, 2, 2, 1], metric=metric) == pytest.approx(0.4)
 

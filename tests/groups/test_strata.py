@@ -12,18 +12,20 @@ import torch
 from sklearn.metrics import silhouette_samples, silhouette_score
 
 from spare.errors import InputError, SpareWarning
+from spare.groups.overclustering import standing_alone
+from spare.groups.reduction import available_reduction, preparation
 from spare.groups.silhouettes import point_silhouettes, silhouettes, stratified
-from spare.groups.strata import infer_strata, standing_alone
+from spare.groups.strata import infer_strata
 
 
 def blobs(*given, seed=0):
-    """Points in a plane: (how many, centre, spread) each, and which blob each is of.
+    """Points in a plane: (how many, center, spread) each, and the blob of every point.
 
-    Turned by 45 degrees, so that the columns have about the same spread, and standardising them
+    Turned by 45 degrees, so that the columns have about the same spread, and standardizing them
     does not change which points are near each other.
     """
     rng = np.random.default_rng(seed)
-    points = np.concatenate([rng.normal(centre, spread, (n, 2)) for n, centre, spread in given])
+    points = np.concatenate([rng.normal(center, spread, (n, 2)) for n, center, spread in given])
     turned = points @ np.array([[1, 1], [-1, 1]]) / np.sqrt(2)
     return turned, np.repeat(np.arange(len(given)), [n for n, _, _ in given])
 
@@ -82,7 +84,7 @@ def few(n):
     [(SPOT, SPOT, 0.5), (few(20), SPOT, 3.0), (SPOT, few(20), 3.0), (few(0), few(0), 3.0)],
     ids=["easier than its cluster", "few in training", "few in validation", "no spot"],
 )
-def test_where_no_piece_qualifies_the_clusters_stay_as_they_were(train, val, spot_loss):
+def test_clusters_stay_as_they_were_where_no_piece_qualifies(train, val, spot_loss):
     points, blob = blobs(*train)
     val_points, _ = blobs(*val, seed=1)
     more = {"strata_max": 2, "val": (val_points, np.zeros(len(val_points), int))}
@@ -93,7 +95,7 @@ def test_where_no_piece_qualifies_the_clusters_stay_as_they_were(train, val, spo
     assert over.evidence == plain.evidence
 
 
-def test_without_validation_examples_none_are_counted():
+def test_pieces_need_no_validation_examples_where_there_are_none():
     points, blob = blobs(*SPOT)
     assert strata_of(points, spot_losses(blob, 3.0), strata_max=2).evidence[0].k == 3
 
@@ -133,15 +135,17 @@ def test_a_piece_is_clearer_than_nothing(monkeypatch):
     points, pieces = blobs((60, (0, 0), 1.0), (60, (0, 0), 1.0), (60, (0, 0), 1.0))
     codes = np.maximum(pieces, 1) - 1
     values = {0: np.full(180, -0.5), 1: np.full(180, -0.1)}
-    monkeypatch.setattr("spare.groups.strata.point_silhouettes", lambda *_: [values[0], values[1]])
+    monkeypatch.setattr(
+        "spare.groups.overclustering.point_silhouettes", lambda *_: [values[0], values[1]]
+    )
     assert not standing_alone(points, codes, pieces, np.ones(180), None).any()
     values[1][:] = 0.1
     assert standing_alone(points, codes, pieces, np.ones(180), None).all()
 
 
 def test_large_classes_are_judged_by_a_sample_that_has_every_piece(monkeypatch):
-    monkeypatch.setattr("spare.groups.strata.EXACT_LIMIT", 100)
-    monkeypatch.setattr("spare.groups.strata.ANCHORS", 40)
+    monkeypatch.setattr("spare.groups.overclustering.EXACT_LIMIT", 100)
+    monkeypatch.setattr("spare.groups.overclustering.ANCHORS", 40)
     points, pieces = blobs((900, (0, 0), 0.1), (30, (2, 0), 0.1), (900, (0, 9), 0.1))
     codes = np.maximum(pieces, 1) - 1
     losses = np.where(pieces == 1, 2.0, 1.0)
@@ -174,7 +178,9 @@ FEW = {"strata_max": 4}  # where the search is not what is tested
 
 
 @pytest.mark.parametrize("reduction", ["pca", "none", "boundary"])
-def test_training_examples_are_assigned_where_they_are_whoever_comes_along(two_classes, reduction):
+def test_training_examples_are_assigned_to_their_own_groups_alone_or_with_others(
+    two_classes, reduction
+):
     (features, labels, losses), (others, other_labels, _) = two_classes
     strata = infer_strata(
         features,
@@ -189,23 +195,22 @@ def test_training_examples_are_assigned_where_they_are_whoever_comes_along(two_c
     assert (strata.assign(features[::7], labels[::7]) == strata.ids[::7]).all()
     both = strata.assign(np.concatenate([others, features]), np.append(other_labels, labels))
     assert (both[len(others) :] == strata.ids).all()
-    assert strata.reduction == reduction
     for label in (0, 1):  # a group is of one class, and is numbered from the largest down
-        seen = strata.evidence[label]
-        assert set(both[: len(others)][other_labels == label]) <= set(seen.ids)
-        assert seen.sizes == sorted(seen.sizes, reverse=True)
-        assert np.bincount(strata.ids)[seen.ids].tolist() == seen.sizes
+        evidence = strata.evidence[label]
+        assert set(both[: len(others)][other_labels == label]) <= set(evidence.ids)
+        assert evidence.sizes == sorted(evidence.sizes, reverse=True)
+        assert np.bincount(strata.ids)[evidence.ids].tolist() == evidence.sizes
     with pytest.raises(InputError, match="class 2 was not among"):
         strata.assign(features[:1], [2])
 
 
-def test_the_same_seed_gives_the_same_groups_and_torch_is_welcome(two_classes):
+def test_the_same_seed_gives_the_same_groups_from_arrays_and_tensors(two_classes):
     features, labels, losses = two_classes[0]
     given = [features, labels, losses]
-    one = infer_strata(*given, reduction="pca", seed=3, **FEW)
-    two = infer_strata(*map(torch.tensor, given), reduction="pca", seed=3, **FEW)
-    assert (one.ids == two.ids).all()
-    assert one.evidence == two.evidence
+    arrays = infer_strata(*given, reduction="pca", seed=3, **FEW)
+    tensors = infer_strata(*map(torch.tensor, given), reduction="pca", seed=3, **FEW)
+    assert (arrays.ids == tensors.ids).all()
+    assert arrays.evidence == tensors.evidence
 
 
 def test_pca_keeps_the_two_widest_directions_of_each_class():
@@ -227,7 +232,8 @@ def test_the_projection_on_the_boundary_is_of_unit_length_and_blind_to_the_rest(
     more = {"reduction": "boundary", "overcluster": False, "strata_max": 3}
     strata = infer_strata(features, labels, normal=[5.0, 0.0, 0.0], **more)
     assert (strata.ids == blob).mean() > 0.99
-    assert strata.prepare(features)[:, 0] == pytest.approx(features[:, 0])
+    prepare = preparation("boundary", "standard", features, [0], [5.0, 0.0, 0.0])
+    assert prepare(features)[:, 0] == pytest.approx(features[:, 0])
     other = infer_strata(features, labels, normal=[0.0, 5.0, 0.0], **more)
     assert other.evidence[0].sizes == [150, 150]
     with pytest.raises(InputError, match="two classes, and there are 3"):
@@ -237,13 +243,14 @@ def test_the_projection_on_the_boundary_is_of_unit_length_and_blind_to_the_rest(
             infer_strata(features, labels, normal=wrong, **more)
 
 
-def test_a_missing_umap_is_said_once_and_pca_takes_its_place(two_classes, monkeypatch):
+def test_pca_replaces_a_missing_umap_with_one_warning(two_classes, monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
     features, labels, losses = two_classes[0]
     with pytest.warns(SpareWarning, match="umap-learn is not installed") as caught:
         auto = infer_strata(features, labels, losses, **FEW)
     assert len(caught) == 1
-    assert auto.reduction == "pca"
+    with pytest.warns(SpareWarning, match="umap-learn is not installed"):
+        assert available_reduction("auto") == "pca"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         asked = infer_strata(features, labels, losses, reduction="pca", **FEW)
@@ -272,14 +279,14 @@ def test_umap_is_fitted_by_class_with_the_papers_settings_and_the_seed(two_class
     module.UMAP = FirstTwo
     monkeypatch.setitem(sys.modules, "umap", module)
     (features, labels, losses), (others, other_labels, _) = two_classes
-    small = np.append(labels, [2] * 30)  # too few for neighbourhoods: PCA
+    small = np.append(labels, [2] * 30)  # too few for neighborhoods: PCA
     widened = np.concatenate([features, features[:30]])
     strata = infer_strata(widened, small, np.append(losses, losses[:30]), seed=4, **FEW)
-    assert strata.reduction == "umap"
+    assert available_reduction("auto") == "umap"
     settings = {"n_components": 2, "n_neighbors": 10, "min_dist": 0.0, "random_state": 4}
     assert [m["fitted on"] for m in made] == [150, 170]
-    for one in made:
-        assert settings.items() <= one.items()
+    for arguments in made:
+        assert settings.items() <= arguments.items()
     assert (strata.assign(widened, small) == strata.ids).all()
     assert strata.assign(others, other_labels).max() < len(strata.names())
 
@@ -289,13 +296,13 @@ def test_the_real_umap_gives_the_same_groups_for_the_same_seed(two_classes):
     pytest.importorskip("umap", exc_type=ImportError)
     (features, labels, losses), (others, other_labels, _) = two_classes
     given = [features, labels, losses]
-    one, two = (infer_strata(*given, reduction="umap", **FEW) for _ in range(2))
-    assert (one.ids == two.ids).all()
-    assert (one.assign(others, other_labels) == two.assign(others, other_labels)).all()
-    assert (one.assign(features, labels) == one.ids).all()
+    first, second = (infer_strata(*given, reduction="umap", **FEW) for _ in range(2))
+    assert (first.ids == second.ids).all()
+    assert (first.assign(others, other_labels) == second.assign(others, other_labels)).all()
+    assert (first.assign(features, labels) == first.ids).all()
 
 
-def test_classes_that_cannot_be_clustered_are_one_cluster_and_said():
+def test_classes_that_cannot_be_clustered_are_one_cluster_with_a_warning():
     points, _ = blobs((60, (0, 0), 0.1), (30, (4, 4), 0.1))
     odd = np.concatenate([[[1.0, 2.0]], [[1.0, 1.0], [2.0, 2.0]], np.full((40, 2), 0.5)])
     labels = ["one"] + ["two"] * 2 + ["same"] * 40 + ["normal"] * 90
@@ -304,8 +311,7 @@ def test_classes_that_cannot_be_clustered_are_one_cluster_and_said():
         strata = infer_strata(
             features, labels, np.ones(133), reduction="pca", val=(features, labels)
         )
-    said = [str(w.message) for w in caught]
-    assert said == [
+    assert [str(warning.message) for warning in caught] == [
         "class 'one': only 1 example: one cluster.",
         "class 'same': all features are identical: one cluster.",
         "class 'two': only 2 examples: one cluster.",
@@ -340,9 +346,14 @@ def test_degenerate_classes_do_not_crash(points, reduction):
 
 def test_validation_may_lack_a_class(two_classes):
     (features, labels, losses), (others, other_labels, _) = two_classes
-    own = other_labels == 0
+    in_class = other_labels == 0
     strata = infer_strata(
-        features, labels, losses, val=(others[own], other_labels[own]), reduction="pca", **FEW
+        features,
+        labels,
+        losses,
+        val=(others[in_class], other_labels[in_class]),
+        reduction="pca",
+        **FEW,
     )
     assert strata.evidence[1].note == ""  # no piece is found often enough in no example
 
@@ -351,7 +362,7 @@ def test_validation_may_lack_a_class(two_classes):
     ("given", "says"),
     [
         ({"losses": None}, "needs the loss of every example"),
-        ({"losses": [1.0, 2.0]}, r"one loss an example is needed: \(2, 1\) for 5"),
+        ({"losses": [1.0, 2.0]}, r"one value per example: \(2, 1\) for 5"),
         ({"strata_max": 1}, "strata_max is at least 2"),
         ({"reduction": "umpa"}, "did you mean 'umap'"),
         ({"features": [[1.0], [np.nan], [0.0], [1.0], [2.0]]}, "NaN"),
@@ -372,14 +383,14 @@ def test_silhouettes_by_cluster_and_by_point_are_those_of_scikit_learn():
     by_cluster = [values[codes == c].mean() for c in range(3)]
     assert silhouettes(points, [codes])[0].by_cluster == pytest.approx(by_cluster)
     halves = codes % 2
-    found = point_silhouettes(points, [codes, halves])
-    assert found[0] == pytest.approx(values)
-    assert found[1] == pytest.approx(silhouette_samples(points, halves))
+    by_point = point_silhouettes(points, [codes, halves])
+    assert by_point[0] == pytest.approx(values)
+    assert by_point[1] == pytest.approx(silhouette_samples(points, halves))
     rows = stratified(codes, 30, np.random.default_rng(0))
     assert set(codes[rows]) == {0, 1, 2}
-    some = point_silhouettes(points, [codes, halves], rows)
-    assert some[0] == pytest.approx(values[rows])
-    assert some[1] == pytest.approx(found[1][rows])
+    of_rows = point_silhouettes(points, [codes, halves], rows)
+    assert of_rows[0] == pytest.approx(values[rows])
+    assert of_rows[1] == pytest.approx(by_point[1][rows])
 
 
 def test_scaled_to_length_one_only_directions_count():

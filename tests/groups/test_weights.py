@@ -36,13 +36,13 @@ def test_weights_are_what_the_paper_says(case, power):
     sizes = {g: int((groups == g).sum()) for g in set(groups.tolist())}
     classes = sorted(set(labels.tolist()))
     for label in classes:
-        own = labels == label
-        assert weights[own].sum() == pytest.approx(1 / len(classes))
-        raw = np.array([sizes[g] ** -power for g in groups[own].tolist()])
-        assert weights[own] == pytest.approx(raw / raw.sum() / len(classes))
+        in_class = labels == label
+        assert weights[in_class].sum() == pytest.approx(1 / len(classes))
+        raw = np.array([sizes[g] ** -power for g in groups[in_class].tolist()])
+        assert weights[in_class] == pytest.approx(raw / raw.sum() / len(classes))
 
 
-def test_each_class_gets_its_own_power_whatever_comes_first():
+def test_each_class_gets_its_own_power_in_any_order():
     """Powers belong to labels, not to the order in which labels appear."""
     groups = np.array([3, 3, 3, 4, 0, 0, 0, 1])
     labels = np.array([7, 7, 7, 7, 2, 2, 2, 2])  # the larger label comes first
@@ -74,7 +74,7 @@ def test_without_labels_every_group_has_the_same_mass():
 
 @given(grouped(), st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
-def test_draws_follow_the_weights(case, seed):
+def test_samples_follow_the_weights(case, seed):
     groups, labels = case
     draw = GroupDraw(groups, labels, 1.5)
     n = 20_000
@@ -118,7 +118,7 @@ def test_natural_class_mass_keeps_classes_as_frequent_as_they_are():
     assert masses == pytest.approx([0.4, 0.4, 0.1, 0.1])
     equal = np.bincount(groups, weights=spare.importance_weights(groups, labels))
     assert equal == pytest.approx([0.25] * 4)
-    # One cluster a class: every example is as likely as any other, which is plain sampling.
+    # One cluster per class: every example is as likely as any other, which is plain sampling.
     plain = spare.importance_weights(labels, labels, class_mass="natural")
     assert plain == pytest.approx([0.01] * 100)
     with pytest.raises(InputError, match="did you mean 'natural'"):

@@ -14,24 +14,25 @@ from spare.errors import InputError, SpareWarning
 from spare.methods.cnc import METHOD, CncOptions
 from spare.models import Classifier
 from spare.training.settings import Settings
+from spare.training.stages import Stages
 from tests.methods.test_methods import SETTINGS, fit
 
 QUICK = CncOptions(anchor_share=0.1)
 
 
-def test_slices_are_what_the_first_model_says_of_examples_as_they_are(toy, stage_calls):
-    def shaken(x, rng):
+def test_slices_are_the_first_models_predictions_without_augmentation(toy, stage_calls):
+    def noisy(x, rng):
         return x + torch.tensor(rng.normal(0, 3, x.shape), dtype=x.dtype)
 
-    inputs = TensorInputs(toy.train.inputs.tensor, augment=shaken)
+    inputs = TensorInputs(toy.train.inputs.tensor, augment=noisy)
     task = replace(toy, train=replace(toy.train, inputs=inputs))
     fitted, _ = fit(METHOD, task, QUICK)
-    reference = stage_calls["reference"]["trained"]
+    reference = stage_calls["early/reference"]["trained"]
     with torch.no_grad():
-        said = reference.model(toy.train.inputs.tensor).argmax(1).numpy()
-    wrong = said != toy.train.labels
-    assert fitted.notes["mistakes"] == wrong.sum()
-    assert (fitted.groups.in_majority() == ~wrong).all()
+        predictions = reference.model(toy.train.inputs.tensor).argmax(1).numpy()
+    wrong = predictions != toy.train.labels
+    assert fitted.inferred.notes["mistakes"] == wrong.sum()
+    assert (fitted.inferred.groups.in_majority() == ~wrong).all()
     each = fitted.notes["anchors_in_a_sub_batch"]
     for batch in stage_calls["train"]["batches"](np.random.default_rng(0)):
         anchors, positives, hard, easy = np.split(batch, [each, 2 * each, 3 * each])
@@ -39,7 +40,7 @@ def test_slices_are_what_the_first_model_says_of_examples_as_they_are(toy, stage
         assert wrong[positives].all()
         assert wrong[hard].all()
         assert not wrong[easy].any()
-        assert (said[hard] == said[batch[0]]).all()
+        assert (predictions[hard] == predictions[batch[0]]).all()
 
 
 def test_the_second_model_is_a_fresh_one(toy, stage_calls):
@@ -47,7 +48,7 @@ def test_the_second_model_is_a_fresh_one(toy, stage_calls):
     options = replace(QUICK, early_lr=0.05)
     fitted, stages = fit(METHOD, toy, options, settings=settings)
     untrained = stages.fresh(toy).state_dict()
-    learned = stage_calls["reference"]["trained"].last
+    learned = stage_calls["early/reference"]["trained"].last
     for name, value in fitted.trained.last.items():
         assert value.allclose(untrained[name], atol=1e-6)
     assert not learned["head.weight"].allclose(untrained["head.weight"], atol=1e-3)
@@ -55,28 +56,28 @@ def test_the_second_model_is_a_fresh_one(toy, stage_calls):
 
 def test_every_image_of_every_sub_batch_is_counted(toy):
     fitted, stages = fit(METHOD, toy, replace(QUICK, contrast_epochs=2, reference_epochs=3))
-    wrong = ~fitted.groups.in_majority()
+    wrong = ~fitted.inferred.groups.in_majority()
     labels = toy.train.labels
     turns = max(1, round(0.1 * min(np.bincount(labels[~wrong]))))
     sub_batch = 3 * fitted.notes["anchors_in_a_sub_batch"] + 32
     assert stages.examples_seen == 3 * len(labels) + 2 * 2 * turns * sub_batch
 
 
-def test_the_second_training_has_epochs_and_steps_of_its_own(toy, stage_calls):
+def test_the_second_training_has_its_own_epochs_and_steps(toy, stage_calls):
     options = replace(QUICK, contrast_epochs=2, sub_batches_per_step=5)
     fit(METHOD, toy, options, settings=replace(SETTINGS, ema=0.9))
     settings = stage_calls["train"]["settings"]
     assert (settings.epochs, settings.accumulate, settings.ema) == (2, 5, 0.9)
-    reference = stage_calls["reference"]["settings"]
+    reference = stage_calls["early/reference"]["settings"]
     assert (reference.epochs, reference.accumulate, reference.ema) == (1, 1, 0.0)
 
 
 def test_the_same_seed_gives_the_same_sub_batches_and_weights(toy):
-    one, two = (fit(METHOD, toy, QUICK)[0] for _ in range(2))
-    other, _ = fit(METHOD, toy, QUICK, seed=1)
-    for name, value in one.trained.last.items():
-        assert value.equal(two.trained.last[name])
-        assert not value.equal(other.trained.last[name])
+    first, again = (fit(METHOD, toy, QUICK)[0] for _ in range(2))
+    another, _ = fit(METHOD, toy, QUICK, seed=1)
+    for name, value in first.trained.last.items():
+        assert value.equal(again.trained.last[name])
+        assert not value.equal(another.trained.last[name])
 
 
 def test_it_lifts_the_worst_group(toy, stage_calls):
@@ -85,14 +86,27 @@ def test_it_lifts_the_worst_group(toy, stage_calls):
     fit(METHOD, toy, CncOptions(anchor_share=0.3, sub_batches_per_step=1), settings=settings)
     for name, call in stage_calls.items():
         with torch.no_grad():
-            said = call["trained"].model(toy.test.inputs.tensor).argmax(1).numpy()
-        right = said == toy.test.labels
+            predictions = call["trained"].model(toy.test.inputs.tensor).argmax(1).numpy()
+        correct = predictions == toy.test.labels
         groups = toy.groups(toy.test)
-        worst[name] = min(right[groups == g].mean() for g in range(4))
-    assert worst["train"] > worst["reference"] + 0.3
+        worst[name] = min(correct[groups == g].mean() for g in range(4))
+    assert worst["train"] > worst["early/reference"] + 0.3
 
 
-def test_a_first_model_without_mistakes_is_said(toy):
+def test_epochs_can_be_selected_by_its_groups_of_validation(toy):
+    judged = []
+
+    def judge(epoch):
+        judged.append(epoch.inferred_groups)
+        return {}, {}
+
+    stages = Stages(seed=0, settings=SETTINGS, judge=judge)
+    fitted = METHOD.fit(toy.as_seen_by("none"), stages, replace(QUICK, contrast_epochs=2))
+    assert len(judged) == 2
+    assert all(groups is fitted.inferred.held_out["val"] for groups in judged)
+
+
+def test_a_first_model_without_mistakes_is_refused(toy):
     labels = toy.train.labels
     points = torch.tensor(labels[:, None] * 20.0 - 10).float().repeat(1, 2)
     easy = replace(toy, train=Split(TensorInputs(points), labels))
@@ -100,7 +114,7 @@ def test_a_first_model_without_mistakes_is_said(toy):
         fit(METHOD, easy, replace(QUICK, reference_epochs=2))
 
 
-def test_a_model_without_an_encoder_is_said(toy):
+def test_a_model_without_an_encoder_gets_a_warning(toy):
     headed = replace(
         toy, build_model=lambda: Classifier(torch.nn.Identity(), torch.nn.Linear(2, 2))
     )

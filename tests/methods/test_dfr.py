@@ -34,7 +34,7 @@ BOTH = pytest.mark.parametrize("name", ["dfr", "dfr_val"])
 
 
 def stages_for(**more):
-    return Stages(seed=0, settings=SETTINGS, folder=None, judge=lambda *given: ({}, {}), **more)
+    return Stages(seed=0, settings=SETTINGS, judge=lambda epoch: ({}, {}), **more)
 
 
 def fit(name, task, **options):
@@ -47,19 +47,19 @@ def fit(name, task, **options):
 @pytest.fixture
 def regressions(monkeypatch):
     """(C, examples, layer) of each regression."""
-    seen = []
+    calls = []
     original = dfr.fitted_layer
 
     def spy(regression, c, scaler, examples):
         layer = original(regression, c, scaler, examples)
-        seen.append((c, examples, layer))
+        calls.append((c, examples, layer))
         return layer
 
     monkeypatch.setattr(dfr, "fitted_layer", spy)
-    return seen
+    return calls
 
 
-def drawn_examples(sizes, rng, features=3):
+def random_examples(sizes, rng, features=3):
     groups = np.repeat(np.arange(len(sizes)), sizes)
     labels = groups // 2
     points = rng.normal(size=(len(groups), features)) + labels[:, None]
@@ -68,13 +68,13 @@ def drawn_examples(sizes, rng, features=3):
 
 def test_subsets_are_exactly_balanced_and_fresh():
     rng = np.random.default_rng(0)
-    examples = drawn_examples([50, 7, 9, 30], rng)
+    examples = random_examples([50, 7, 9, 30], rng)
     examples.features[:, 0] = np.arange(96)
     subsets = [examples.balanced(rng) for _ in range(5)]
     for subset in subsets:
         assert np.bincount(subset.groups).tolist() == [7] * 4
         rows = subset.features[:, 0].astype(int)
-        assert len(set(rows)) == 28  # nobody twice
+        assert len(set(rows)) == 28  # no example twice
         assert (subset.groups == examples.groups[rows]).all()
         assert (subset.labels == examples.labels[rows]).all()
     assert len({tuple(subset.features[:, 0]) for subset in subsets}) == 5
@@ -113,8 +113,9 @@ def test_the_last_layer_is_the_mean_of_the_regressions(name, toy, regressions):
 
 def test_only_the_last_layer_differs_from_the_base(toy, stage_calls):
     fitted, stages = fit("dfr", toy)
-    assert set(stage_calls) == {"base"}
-    base = stage_calls["base"]["trained"]
+    assert set(stage_calls) == {"early/base"}
+    base = stage_calls["early/base"]["trained"]
+    assert fitted.trained.name == base.name == "early/base"
     differ = {n for n, value in fitted.trained.last.items() if not value.equal(base.last[n])}
     assert differ == {"head.weight", "head.bias"}
     assert stages.examples_seen == SETTINGS.epochs * len(toy.train)
@@ -124,15 +125,15 @@ def test_only_the_last_layer_differs_from_the_base(toy, stage_calls):
 
 def several_classes(classes, rng, n=300, features=5):
     labels = np.arange(n) % classes
-    centres = rng.normal(size=(classes, features)) * 2
-    points = centres[labels] + rng.normal(size=(n, features))
+    centers = rng.normal(size=(classes, features)) * 2
+    points = centers[labels] + rng.normal(size=(n, features))
     points = points * rng.uniform(0.1, 20, features) + rng.normal(size=features) * 5
     points[:, -1] = 3.0  # a feature that never varies
     return Examples(points.astype(np.float32), labels, labels)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
-def test_the_folded_layer_says_what_the_mean_regression_says_of_standardised_features(classes):
+def test_the_folded_layer_is_the_mean_regression_on_standardized_features(classes):
     rng = np.random.default_rng(classes)
     examples = several_classes(classes, rng)
     scaler = StandardScaler().fit(examples.features)
@@ -143,9 +144,9 @@ def test_the_folded_layer_says_what_the_mean_regression_says_of_standardised_fea
         layers.append(fitted_layer(regression, 1.0, scaler, examples.some(part)))
         weights.append(regression.coef_)
         biases.append(regression.intercept_)
-    standardised = scaler.transform(examples.features.astype(np.float64))
-    scores = standardised @ np.mean(weights, 0).T + np.mean(biases, 0)
-    wanted = (scores[:, 0] > 0) if classes == 2 else scores.argmax(1)
+    standardized = scaler.transform(examples.features.astype(np.float64))
+    scores = standardized @ np.mean(weights, 0).T + np.mean(biases, 0)
+    expected = (scores[:, 0] > 0) if classes == 2 else scores.argmax(1)
     model = Classifier(torch.nn.Identity(), torch.nn.Linear(5, classes))
     layer = mean_layer(layers)
     assert layer.weight.shape == (classes, 5)
@@ -153,8 +154,8 @@ def test_the_folded_layer_says_what_the_mean_regression_says_of_standardised_fea
         model.head.weight.copy_(torch.from_numpy(layer.weight))
         model.head.bias.copy_(torch.from_numpy(layer.bias))
         logits = model(torch.from_numpy(examples.features))
-    assert (logits.argmax(1).numpy() == wanted).all()
-    assert (wanted == examples.labels).mean() > 0.8  # so there is something to agree on
+    assert (logits.argmax(1).numpy() == expected).all()
+    assert (expected == examples.labels).mean() > 0.8  # so there is something to agree on
     probabilities = logits.softmax(1).numpy()
     if classes == 2:
         assert probabilities[:, 1] == pytest.approx(1 / (1 + np.exp(-scores[:, 0])), abs=1e-4)
@@ -173,7 +174,7 @@ def test_folding_by_hand():
 
 
 @BOTH
-def test_features_are_standardised_by_training_statistics(name, toy, monkeypatch):
+def test_features_are_standardized_by_training_statistics(name, toy, monkeypatch):
     fits = []
     original = StandardScaler.fit
 
@@ -204,8 +205,8 @@ def test_c_is_chosen_by_the_worst_group_of_examples_that_nothing_was_fitted_to(
     fitted_to = {row.tobytes() for _, used, _ in regressions[:7] for row in used.features}
     assert not fitted_to & {row.tobytes() for row in tuned_on[0].features}
     groups = np.bincount(toy.groups(toy.val))
-    wanted = groups if name == "dfr" else groups / 2
-    assert np.abs(np.bincount(tuned_on[0].groups) - wanted).max() <= 0.5
+    expected = groups if name == "dfr" else groups / 2
+    assert np.abs(np.bincount(tuned_on[0].groups) - expected).max() <= 0.5
 
 
 def test_the_worst_group_of_a_layer():
@@ -224,24 +225,24 @@ def test_which_labels_each_may_see(toy):
     with pytest.raises(InputError, match="no group labels"):
         fit("dfr", without)
     fit("dfr_val", without)
-    blind = replace(toy, val=replace(toy.val, attributes=None))
+    unlabeled = replace(toy, val=replace(toy.val, attributes=None))
     with pytest.raises(InputError, match="no group labels"):
-        fit("dfr_val", blind)
+        fit("dfr_val", unlabeled)
     with pytest.raises(InputError, match="validation split with group labels, or a c_grid of one"):
-        fit("dfr", blind)
-    fit("dfr", blind, c_grid=(0.3,))  # with nothing to choose, nothing to choose by is needed
+        fit("dfr", unlabeled)
+    fit("dfr", unlabeled, c_grid=(0.3,))  # a single C needs nothing to be chosen by
 
 
 def test_validation_labels_are_what_the_last_layer_of_dfr_val_learns(toy):
-    turned = replace(toy, val=replace(toy.val, labels=1 - toy.val.labels))
-    fitted, _ = fit("dfr_val", turned)
+    swapped = replace(toy, val=replace(toy.val, labels=1 - toy.val.labels))
+    fitted, _ = fit("dfr_val", swapped)
     assert accuracies(fitted, toy)[0] < 0.2
 
 
 def accuracies(fitted, task):
     fitted.trained.model.load_state_dict(fitted.trained.last)
-    said = stages_for().outputs(fitted.trained, task.test).logits.argmax(1).numpy()
-    correct = said == task.test.labels
+    predictions = stages_for().outputs(fitted.trained, task.test).logits.argmax(1).numpy()
+    correct = predictions == task.test.labels
     return float(correct.mean()), worst_accuracy(correct, task.groups(task.test))
 
 
@@ -280,14 +281,13 @@ def test_more_than_two_classes(name):
     assert accuracies(fitted, task)[1] > 0.9
 
 
-def test_regressions_that_are_broken_off_are_told_of_once(monkeypatch):
+def test_regressions_that_do_not_converge_are_one_warning(monkeypatch):
     monkeypatch.setattr(dfr, "MOST_PRODUCTS", 1)
     monkeypatch.setattr(dfr, "TOLERANCE", 1e-12)
-    with pytest.warns(SpareWarning) as told:
+    with pytest.warns(SpareWarning) as caught:
         fit("dfr", three_classes(), c_grid=(1.0, 0.7), refits=3)
-    assert [str(one.message)[:52] for one in told] == [
-        "5 of 5 regressions for the last layer were broken of"
-    ]
+    (warning,) = caught
+    assert "5 of 5 regressions for the last layer were stopped" in str(warning.message)
 
 
 def only(task, split, keep):
@@ -295,12 +295,12 @@ def only(task, split, keep):
 
 
 def members(task, split, group, keep):
-    """True for all examples but those of a group after its first few."""
+    """True for all examples of other groups, and for the first few of this one."""
     groups = task.groups(getattr(task, split))
     return (groups != group) | (np.cumsum(groups == group) <= keep)
 
 
-def test_small_groups_are_told_of(toy):
+def test_small_groups_get_a_warning(toy):
     tiny = only(toy, "train", members(toy, "train", 1, 3))
     with pytest.warns(SpareWarning, match="smallest group, left/water, has 3 training examples"):
         fitted, _ = fit("dfr", tiny)
@@ -310,9 +310,11 @@ def test_small_groups_are_told_of(toy):
         fit("dfr_val", tiny)
 
 
-def test_a_group_without_examples_is_told_of_and_the_others_are_balanced(toy, regressions):
+def test_a_group_without_examples_gets_a_warning_and_the_others_are_balanced(toy, regressions):
     lacking = only(toy, "train", members(toy, "train", 1, 0))
-    with pytest.warns(SpareWarning, match="1 of 4 groups have no training example, .* left/water"):
+    with pytest.warns(
+        SpareWarning, match="1 of 4 groups have no training example, such as left/water"
+    ):
         fit("dfr", lacking)
     sizes = np.bincount(regressions[-1][1].groups)
     assert sizes[1] == 0
@@ -355,7 +357,7 @@ def test_impossible_options_are_refused(wrong, says):
             options(**wrong)
 
 
-def test_l1_is_asked_for_as_this_scikit_learn_wants_it():
+def test_l1_is_requested_as_the_installed_scikit_learn_wants_it():
     """Coefficients that are exactly 0, and no warning of any kind."""
     for classes in (2, 3):
         examples = several_classes(classes, np.random.default_rng(0))

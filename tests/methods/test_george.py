@@ -14,7 +14,6 @@ from spare.groups.strata import infer_strata
 from spare.methods import METHODS, george
 from spare.objectives.group_dro import GroupDro
 from spare.training.outputs import outputs
-from spare.training.stages import Stages
 from tests.methods.test_methods import SETTINGS, fit, stages_for
 
 GEORGE = METHODS["george"]
@@ -25,25 +24,23 @@ def options(**more):
 
 
 @pytest.fixture
-def spied(monkeypatch):
-    """What each stage was trained with, and what came out, by its name."""
-    seen = {}
-    original = Stages.train
+def strata_calls(monkeypatch):
+    """What `infer_strata` was called with."""
+    calls = []
 
-    def spy(self, name, task, batches, **more):
-        seen[name] = (batches, more, trained := original(self, name, task, batches, **more))
-        return trained
+    def spy(*arguments, **more):
+        calls.append((arguments, more))
+        return infer_strata(*arguments, **more)
 
-    monkeypatch.setattr(Stages, "train", spy)
-    return seen
+    monkeypatch.setattr(george, "infer_strata", spy)
+    return calls
 
 
-def test_the_worst_case_is_over_the_clusters_each_drawn_with_the_same_mass(toy, spied):
+def test_the_worst_case_is_over_the_clusters_all_sampled_with_the_same_mass(toy, stage_calls):
     fitted, stages = fit(GEORGE, toy, options(eta=0.5))
-    batches, more, _ = spied["train"]
-    objective = more["objective"]
+    batches, objective = stage_calls["train"]["batches"], stage_calls["train"]["objective"]
     assert isinstance(objective, GroupDro)
-    groups = fitted.groups.ids
+    groups = fitted.inferred.groups.ids
     assert (objective._codes.numpy() == groups).all()
     assert objective.eta == 0.5
     assert len(objective.q) == groups.max() + 1 >= 4
@@ -52,92 +49,84 @@ def test_the_worst_case_is_over_the_clusters_each_drawn_with_the_same_mass(toy, 
     shares = np.bincount(groups[drawn]) / len(drawn)
     assert shares == pytest.approx(np.full(len(shares), 1 / len(shares)), abs=0.03)
     assert fitted.probabilities.sum() == pytest.approx(1)
-    assert more["inferred_groups"] is fitted.held_out["val"]
     # A whole plain training, then a whole one with Group DRO: twice the cost.
     assert stages.examples_seen == 2 * SETTINGS.epochs * len(toy.train)
 
 
-def test_the_features_are_those_of_the_best_average_on_validation(toy, spied):
+def test_the_features_are_those_of_the_best_average_on_validation(toy, stage_calls):
     # With this rate the best epoch is not the last, so that the two can be told apart.
     settings = replace(SETTINGS, epochs=6, lr=0.3)
     fitted, _ = fit(GEORGE, toy, options(), settings=settings)
-    _, more, trained = spied["reference"]
-    assert (more["select"], more["as_part"]) == ("val_average", "early")
+    inferred = fitted.inferred
+    assert stage_calls["early/reference"]["select"] == "val_average"
+    trained = stage_calls["early/reference"]["trained"]
     best = trained.kept["val_average"]
     assert best.epoch < 6
-    assert fitted.notes["separated_at"] == best.epoch
+    assert inferred.notes["separated_at"] == inferred.early_epoch == best.epoch
     expected = {}
     for when, state in (("best", best.state), ("last", trained.last)):
         trained.model.load_state_dict(state)
-        said = {name: outputs(trained.model, split) for name, split in toy.splits().items()}
+        of_split = {
+            name: outputs(trained.model, split, settings) for name, split in toy.splits().items()
+        }
         expected[when] = infer_strata(
-            said["train"].features,
+            of_split["train"].features,
             toy.train.labels,
             torch.nn.functional.cross_entropy(
-                said["train"].logits, torch.tensor(toy.train.labels), reduction="none"
+                of_split["train"].logits, torch.tensor(toy.train.labels), reduction="none"
             ),
-            val=(said["val"].features, toy.val.labels),
+            val=(of_split["val"].features, toy.val.labels),
             reduction="pca",
             strata_max=4,
         )
         if when == "best":
-            for name, ids in fitted.held_out.items():
+            for name, ids in inferred.held_out.items():
                 split = toy.splits()[name]
-                assert (ids == expected[when].assign(said[name].features, split.labels)).all()
-    assert (fitted.groups.ids == expected["best"].ids).all()
-    assert not np.array_equal(fitted.groups.ids, expected["last"].ids)
-    assert set(fitted.held_out) == {"val", "test"}
+                assert (ids == expected[when].assign(of_split[name].features, split.labels)).all()
+    assert (inferred.groups.ids == expected["best"].ids).all()
+    assert not np.array_equal(inferred.groups.ids, expected["last"].ids)
+    assert set(inferred.held_out) == {"val", "test"}
 
 
-def test_pieces_are_judged_by_losses_and_by_validation(toy, monkeypatch):
-    given = []
-
-    def spy(*arguments, **more):
-        given.append((arguments, more))
-        return infer_strata(*arguments, **more)
-
-    monkeypatch.setattr(george, "infer_strata", spy)
+def test_pieces_are_chosen_by_losses_and_by_validation(toy, strata_calls):
     fit(GEORGE, toy, options())
     fit(GEORGE, toy, options(overcluster=False))
-    (features, labels, losses), more = given[0]
+    (features, labels, losses), more = strata_calls[0]
     assert len(features) == len(losses) == len(toy.train)
     assert losses.min() >= 0
     assert (labels == toy.train.labels).all()
     assert len(more["val"][0]) == len(toy.val)
     assert (more["val"][1] == toy.val.labels).all()
     assert more["overcluster"]
-    assert given[1][0][2] is None
-    assert not given[1][1]["overcluster"]
+    assert strata_calls[1][0][2] is None
+    assert not strata_calls[1][1]["overcluster"]
 
 
-def test_without_validation_the_last_weights_are_used(toy, spied):
+def test_without_validation_the_last_weights_are_used(toy, stage_calls):
     alone = replace(toy, val=None, test=None)
     fitted, _ = fit(GEORGE, alone, options())
-    assert fitted.notes["separated_at"] == SETTINGS.epochs
-    assert fitted.held_out == {}
-    assert spied["reference"][2].kept == {}
-    assert fitted.groups.ids.max() >= 3
+    assert fitted.inferred.notes["separated_at"] == SETTINGS.epochs
+    assert fitted.inferred.held_out == {}
+    assert stage_calls["early/reference"]["trained"].kept == {}
+    assert fitted.inferred.groups.ids.max() >= 3
 
 
 def test_it_finds_the_minorities(toy):
     fitted, _ = fit(GEORGE, toy, options(strata_max=2), settings=replace(SETTINGS, epochs=8))
     minority = toy.train.attributes["place"] != toy.train.labels
-    assert (~fitted.groups.in_majority())[minority].mean() > 0.9
+    assert (~fitted.inferred.groups.in_majority())[minority].mean() > 0.9
 
 
-def test_the_boundary_of_two_classes(toy, spied):
+def test_the_boundary_of_two_classes_is_that_of_the_clustered_model(toy, stage_calls, strata_calls):
     fitted, _ = fit(GEORGE, toy, options(reduction="boundary"))
-    _, _, trained = spied["reference"]
-    weight = trained.kept["val_average"].state["head.weight"].double().numpy()
-    normal = weight[1] - weight[0]
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(5, 8))
-    projected = fitted.groups.prepare(features)[:, 0]
-    assert projected == pytest.approx(features @ normal / np.linalg.norm(normal))
-    assert fitted.notes["reduction"] == "boundary"
+    trained = stage_calls["early/reference"]["trained"]
+    weight = trained.kept["val_average"].state["head.weight"]
+    assert strata_calls[0][1]["normal"].equal(weight[1] - weight[0])
+    assert strata_calls[0][1]["reduction"] == "boundary"
+    assert fitted.inferred.notes["reduction"] == "boundary"
 
 
-def test_the_boundary_of_three_classes_is_refused_before_anything_is_trained(toy, spied):
+def test_the_boundary_of_three_classes_is_refused_before_anything_is_trained(toy, stage_calls):
     labels = np.arange(len(toy.train)) % 3
     three = replace(
         toy,
@@ -148,20 +137,20 @@ def test_the_boundary_of_three_classes_is_refused_before_anything_is_trained(toy
     )
     with pytest.raises(InputError, match="for two classes, and toy has 3"):
         fit(GEORGE, three, options(reduction="boundary"))
-    assert not spied
+    assert not stage_calls
 
 
-def test_a_missing_umap_is_said_once_and_written_down(toy, monkeypatch):
+def test_a_missing_umap_is_one_warning_and_a_note(toy, monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
     task = toy.as_seen_by("none")
     with pytest.warns(SpareWarning, match="umap-learn is not installed") as caught:
-        found = george.INFERENCE.infer(task, stages_for(), GEORGE.options(strata_max=2))
+        inferred = george.INFERENCE.infer(task, stages_for(), GEORGE.options(strata_max=2))
     assert len(caught) == 1
-    assert found.notes["reduction"] == "pca"
+    assert inferred.notes["reduction"] == "pca"
 
 
 def test_its_paper_selects_by_the_worst_cluster_on_validation():
-    assert GEORGE.own_rule == "val_inferred_groups"
+    assert GEORGE.paper_rule == "val_inferred_groups"
     assert GEORGE.sees(GEORGE.options()) == "none"
     assert GEORGE.cost == "2x"
 

@@ -10,6 +10,7 @@ from spare.methods import METHODS
 from spare.methods.lff import LffOptions, fit
 from spare.models import Classifier
 from spare.objectives.failure import LearningFromFailure
+from spare.progress import Progress
 from spare.training.selection import worst_accuracy
 from spare.training.settings import Settings
 from spare.training.stages import Stages
@@ -23,7 +24,7 @@ def stages_for(folder=None, settings=SETTINGS, keep=None, **more):
         seed=0,
         settings=settings,
         folder=folder,
-        judge=lambda epoch, correct, inferred: ({"average": float(correct.mean())}, {}),
+        judge=lambda epoch: ({"average": float(epoch.correct.mean())}, {}),
         keep=(lambda trained: None) if keep is None else keep.append,
         **more,
     )
@@ -51,27 +52,24 @@ def with_dropout_and_batch_norm():
 
 
 @pytest.mark.parametrize("stop_at", [1, 13, 14, 30])
-def test_going_on_from_a_checkpoint_gives_bit_for_bit_the_same(toy, tmp_path, stop_at, objectives):
+def test_continuing_from_a_checkpoint_is_the_same_to_the_bit(toy, tmp_path, stop_at, objectives):
     task = replace(toy, build_model=with_dropout_and_batch_norm)
-    whole_keep, resumed_keep, steps = [], [], iter(range(1, 100))
-    fit(task, stages_for(keep=whole_keep), LffOptions())
+    kept, kept_resumed, steps = [], [], iter(range(1, 100))
+    fit(task, stages_for(keep=kept), LffOptions())
+    stop = Progress(should_stop=lambda: next(steps) == stop_at)
     with pytest.raises(Interrupted):
-        fit(
-            task,
-            stages_for(tmp_path, should_stop=lambda: next(steps) == stop_at),
-            LffOptions(),
-        )
-    resumed_stages = stages_for(tmp_path, keep=resumed_keep)
+        fit(task, stages_for(tmp_path, progress=stop), LffOptions())
+    resumed_stages = stages_for(tmp_path, keep=kept_resumed)
     fit(task, resumed_stages, LffOptions())
-    whole, resumed = whole_keep[-1], resumed_keep[-1]
-    assert whole.history == resumed.history
-    for one, two in (
-        (whole.last, resumed.last),
-        (whole.kept["average"].state, resumed.kept["average"].state),
+    undisturbed, resumed = kept[-1], kept_resumed[-1]
+    assert undisturbed.history == resumed.history
+    for expected, state in (
+        (undisturbed.last, resumed.last),
+        (undisturbed.kept["average"].state, resumed.kept["average"].state),
         (objectives[0].state_dict(), objectives[2].state_dict()),
     ):
-        assert one.keys() == two.keys()
-        assert all(one[name].equal(two[name]) for name in one)
+        assert expected.keys() == state.keys()
+        assert all(expected[name].equal(state[name]) for name in expected)
     assert resumed_stages.examples_seen == 2 * 3 * 400
 
 
@@ -84,7 +82,7 @@ def test_an_example_counts_twice_because_it_goes_through_both_networks(toy):
     assert plain.examples_seen == SETTINGS.epochs * len(toy.train)
 
 
-def test_the_networks_start_apart_and_the_debiased_one_is_kept(toy, objectives):
+def test_the_networks_start_from_other_weights_and_the_debiased_one_is_kept(toy, objectives):
     settings = replace(SETTINGS, epochs=1, lr=1e-12)
     stages = stages_for(settings=settings)
     fitted = fit(toy, stages, LffOptions())
@@ -102,8 +100,8 @@ def test_the_minority_counts_more_and_is_learned_once_the_shortcut_is(objectives
         stages = stages_for(settings=settings)
         method = METHODS[name]
         fitted = method.fit(task.as_seen_by("none"), stages, method.options())
-        said = stages.outputs(fitted.trained, task.test).logits.argmax(1).numpy()
-        worst[name] = worst_accuracy(said == task.test.labels, task.groups(task.test))
+        predictions = stages.outputs(fitted.trained, task.test).logits.argmax(1).numpy()
+        worst[name] = worst_accuracy(predictions == task.test.labels, task.groups(task.test))
     weights = objectives[0].weights(torch.arange(len(task.train))).numpy()
     minority = task.train.attributes["place"] != task.train.labels
     assert weights[minority].mean() > 3 * weights[~minority].mean()

@@ -1,4 +1,4 @@
-"""What every method must do, and then each method's own claim."""
+"""What every method must do, and then what each of them claims."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from spare.errors import InputError, SpareWarning
 from spare.groups.clusters import infer_groups
-from spare.methods import METHODS, method_named
-from spare.methods import spare as recipe
-from spare.methods.spare import clarity, smallest_recall
+from spare.methods import METHODS, method_named, separation
+from spare.methods import outputs as clustering
+from spare.methods.separation import clarity, smallest_recall
 from spare.training.settings import Settings
 from spare.training.stages import Stages
 from tests.conftest import drawn_rows, toy_task
@@ -29,10 +29,10 @@ SHORTER = {
 
 
 def stages_for(seed=0, settings=SETTINGS, **more):
-    def judge(epoch, correct, inferred):
-        return {"average": float(correct.mean())}, {}
+    def judge(epoch):
+        return {"average": float(epoch.correct.mean())}, {}
 
-    return Stages(seed=seed, settings=settings, folder=None, judge=judge, **more)
+    return Stages(seed=seed, settings=settings, judge=judge, **more)
 
 
 def fit(method, task, options=None, **more):
@@ -46,32 +46,32 @@ every = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 @every
 def test_it_fits_and_the_same_seed_gives_the_same_result(method, toy):
-    one, stages = fit(method, toy)
-    two, _ = fit(method, toy)
-    other, _ = fit(method, toy, seed=1)
-    for name, value in one.trained.last.items():
-        assert value.equal(two.trained.last[name])
-    assert not all(v.equal(other.trained.last[n]) for n, v in one.trained.last.items())
+    first, stages = fit(method, toy)
+    again, _ = fit(method, toy)
+    another, _ = fit(method, toy, seed=1)
+    for name, value in first.trained.last.items():
+        assert value.equal(again.trained.last[name])
+    assert not all(v.equal(another.trained.last[n]) for n, v in first.trained.last.items())
     assert stages.examples_seen >= 4 * len(toy.train)
 
 
 @every
 def test_it_never_reads_group_labels_it_did_not_declare(method, toy):
     sees = method.sees(method.options())
-    wired = replace(
+    hidden = replace(
         toy,
         train=toy.train if sees == "train" else replace(toy.train, attributes=None),
         val=toy.val if sees != "none" else replace(toy.val, attributes=None),
         test=replace(toy.test, attributes=None),
     )
-    honest, _ = fit(method, toy)
-    blind, _ = fit(method, wired)
-    for name, value in honest.trained.last.items():
-        assert value.equal(blind.trained.last[name])
+    with_labels, _ = fit(method, toy)
+    without, _ = fit(method, hidden)
+    for name, value in with_labels.trained.last.items():
+        assert value.equal(without.trained.last[name])
 
 
 @every
-def test_it_says_what_it_is(method):
+def test_it_describes_itself(method):
     assert method.title
     assert method.paper
     assert method.sees(method.options()) in ("none", "val", "train")
@@ -90,7 +90,7 @@ def drawn_groups(method, task, stage_calls, options=None):
     return np.bincount(drawn, minlength=4) / len(task.train)
 
 
-def test_erm_draws_every_example_once(toy, stage_calls):
+def test_erm_samples_every_example_once(toy, stage_calls):
     truth = np.bincount(toy.groups(toy.train), minlength=4) / len(toy.train)
     assert drawn_groups(METHODS["erm"], toy, stage_calls) == pytest.approx(truth)
 
@@ -108,17 +108,18 @@ def test_group_balancing_balances_true_groups(toy, stage_calls):
     assert shares == pytest.approx([0.25] * 4, abs=0.07)
 
 
-def test_jtt_repeats_just_the_mistakes_of_its_first_model(toy, stage_calls):
+def test_jtt_repeats_only_the_mistakes_of_its_first_model(toy, stage_calls):
     fitted, _ = fit(METHODS["jtt"], toy, JttOptions(reference_epochs=1, upweight=7))
     times = np.bincount(drawn_rows(stage_calls["train"]), minlength=len(toy.train))
     assert sorted(np.unique(times).tolist()) == [1, 8]
-    assert (times == 8).sum() == fitted.notes["mistakes"]
+    assert (times == 8).sum() == fitted.inferred.notes["mistakes"]
+    assert fitted.inferred.early_epoch == 1
     minority = toy.train.attributes["place"] != toy.train.labels
     assert minority[times == 8].mean() > 0.7  # the first model has learned the shortcut
-    assert np.bincount(drawn_rows(stage_calls["reference"])).tolist() == [1] * len(toy.train)
+    assert np.bincount(drawn_rows(stage_calls["early/reference"])).tolist() == [1] * len(toy.train)
 
 
-def test_jtt_says_that_there_are_hardly_any_mistakes(toy):
+def test_jtt_warns_of_hardly_any_mistakes(toy):
     easy = toy_task(share=1.0)
     with pytest.warns(SpareWarning, match="wrong: there is almost nothing to learn"):
         fit(METHODS["jtt"], easy, JttOptions(reference_epochs=8))
@@ -129,57 +130,65 @@ def test_spare_finds_the_minorities_and_lifts_them(toy, stage_calls):
     options = SpareOptions(k=2, power=(1.0,))
     fitted, _ = fit(METHODS["spare"], toy, options)
     minority = toy.train.attributes["place"] != toy.train.labels
-    recall = (~fitted.groups.in_majority())[minority].mean()
+    recall = (~fitted.inferred.groups.in_majority())[minority].mean()
     assert recall > 0.9
     shares = drawn_groups(METHODS["spare"], toy, stage_calls, options)
     assert shares[1] > 3 * before[1]
     assert shares[2] > 3 * before[2]
 
 
-def test_spare_clusters_the_outputs_of_the_asked_epoch(toy):
-    groups = {
-        epoch: fit(METHODS["spare"], toy, SpareOptions(separate_at=epoch))[0].groups
-        for epoch in (1, 3)
-    }
-    assert not np.allclose(groups[1].centres[0], groups[3].centres[0])
+def test_spare_clusters_the_outputs_of_the_chosen_epoch(toy, stage_calls):
+    for epoch in (1, 3):
+        inferred = fit(METHODS["spare"], toy, SpareOptions(separate_at=epoch))[0].inferred
+        model = stage_calls[f"early/0-{epoch}"]["trained"]
+        points = stages_for().outputs(model, toy.train).probabilities
+        groups = infer_groups(points, toy.train.labels)
+        assert (inferred.groups.ids == groups.ids).all()
+        assert inferred.groups.evidence == groups.evidence
+        assert inferred.early_epoch == inferred.early_outputs[-1].epoch == epoch
+        assert inferred.early_outputs[-1].probabilities == pytest.approx(points.numpy())
 
 
 def test_choosing_when_to_separate(toy):
     """Both rules choose among the candidates, and each by its own measure."""
     tried = {}
     for epoch in (1, 2, 3):
-        tried[epoch] = fit(METHODS["spare"], toy, SpareOptions(separate_at=epoch, k=2))[0]
+        fitted, _ = fit(METHODS["spare"], toy, SpareOptions(separate_at=epoch, k=2))
+        tried[epoch] = fitted.inferred.groups
     auto, stages = fit(
         METHODS["spare"], toy, SpareOptions(separate_at="auto", candidates=(1, 2, 3), k=2)
     )
-    best = max(tried, key=lambda epoch: clarity(tried[epoch].groups))
-    assert auto.notes["separated_at"] == best
-    assert (auto.groups.ids == tried[best].groups.ids).all()
+    best = max(tried, key=lambda epoch: clarity(tried[epoch]))
+    assert auto.inferred.notes["separated_at"] == auto.inferred.early_epoch == best
+    assert (auto.inferred.groups.ids == tried[best].ids).all()
+    epochs = [said.epoch for said in auto.inferred.early_outputs]
+    assert sorted(epochs) == [1, 2, 3]
+    assert epochs[-1] == best
     # Three early epochs in all, not one and two and three.
     assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
     by_val, _ = fit(
         METHODS["spare"], toy, SpareOptions(separate_at="val", candidates=(1, 2, 3), k=2)
     )
-    assert by_val.notes["separated_at"] in (1, 2, 3)
+    assert by_val.inferred.notes["separated_at"] in (1, 2, 3)
 
 
 def test_choosing_by_validation_groups_declares_that_it_sees_them(toy):
     method = METHODS["spare"]
     assert method.sees(SpareOptions(separate_at="val")) == "val"
     assert method.sees(SpareOptions(separate_at="auto")) == "none"
-    blind = replace(toy, val=replace(toy.val, attributes=None))
+    unlabeled = replace(toy, val=replace(toy.val, attributes=None))
     with pytest.raises(InputError, match="no group labels"):
-        fit(method, blind, SpareOptions(separate_at="val"))
+        fit(method, unlabeled, SpareOptions(separate_at="val"))
 
 
-def test_smallest_recall_takes_the_worst_class_and_finds_the_majority_by_itself():
+def test_smallest_recall_is_of_the_worst_class_and_finds_each_majority():
     labels = np.array([0] * 6 + [1] * 6)
     groups = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
     majority = np.array([1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 1, 1], dtype=bool)
     assert smallest_recall(labels, groups, majority) == pytest.approx(2 / 3)
 
 
-def test_a_warm_start_goes_on_from_the_early_weights(toy):
+def test_a_warm_start_continues_from_the_early_weights(toy):
     settings = replace(SETTINGS, epochs=1, lr=1e-9)  # so small a rate that weights stay put
     options = SpareOptions(separate_at=3, early_lr=0.05, warm_start=True)
     warm, _ = fit(METHODS["spare"], toy, options, settings=settings)
@@ -192,7 +201,7 @@ def test_a_warm_start_goes_on_from_the_early_weights(toy):
 
 def test_powers_by_class(toy):
     fitted, _ = fit(METHODS["spare"], toy, SpareOptions(k=2, power=(1.0, 1.5)))
-    assert fitted.groups.powers() == {0: 1.0, 1: 1.5}
+    assert fitted.inferred.groups.powers() == {0: 1.0, 1: 1.5}
     with pytest.raises(InputError, match="one for each of 2 classes"):
         fit(METHODS["spare"], toy, SpareOptions(power=(1.0, 2.0, 3.0)))
 
@@ -213,7 +222,7 @@ def test_cross_fitted_outputs_come_from_models_that_did_not_see_the_example(toy,
 
     def spy_train(self, name, task, batches, **more):
         fitted = train(self, name, task, batches, **more)
-        if name.startswith("early"):
+        if name.startswith("early/"):
             trained_on[id(fitted)] = (fitted, set(task.train.inputs.rows.tolist()))
         return fitted
 
@@ -232,27 +241,29 @@ def test_cross_fitted_outputs_come_from_models_that_did_not_see_the_example(toy,
     assert np.bincount(scored).tolist() == [3] * len(toy.train)
     # Three halvings are three epochs, and the second training has four.
     assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
-    assert fitted.notes["early_lr"] == 0.05
+    assert fitted.inferred.notes["early_lr"] == 0.05
     minority = toy.train.attributes["place"] != toy.train.labels
-    assert (~fitted.groups.in_majority())[minority].mean() > 0.8
-    assert set(fitted.held_out) == {"val", "test"}
+    assert (~fitted.inferred.groups.in_majority())[minority].mean() > 0.8
+    assert set(fitted.inferred.held_out) == {"val", "test"}
 
 
 def test_cross_fitting_raises_the_rate_until_every_class_falls_apart(toy, monkeypatch):
-    clear = {0.001: 0.5, 0.01: 0.89, 0.05: 0.91, 0.5: 0.99}
-    tried = []
+    pretended = {0.001: 0.5, 0.01: 0.89, 0.05: 0.91, 0.5: 0.99}
+    clusterings = []
 
-    def pretended(groups):
-        return clear[sorted(clear)[len(tried) - 1]]
+    def clarity(groups):
+        return pretended[sorted(pretended)[len(clusterings) - 1]]
 
     def infer(*given, **more):
-        tried.append(1)
-        return infer_groups(*given, **more)
+        clusterings.append(infer_groups(*given, **more))
+        return clusterings[-1]
 
-    monkeypatch.setattr(recipe, "clarity", pretended)
-    monkeypatch.setattr(recipe, "infer_groups", infer)
+    monkeypatch.setattr(separation, "clarity", clarity)
+    monkeypatch.setattr(clustering, "infer_groups", infer)
     options = SpareOptions(cross_fit=1, early_lrs=(0.5, 0.001, 0.05, 0.01))
-    assert len(recipe.separations(toy.as_seen_by("none"), stages_for(), options)) == 3
+    task, never = toy.as_seen_by("none"), None  # no epoch is tried
+    tried = separation.separations(task, stages_for(), options, never)
+    assert [separation.lr for separation in tried] == [0.001, 0.01, 0.05]
 
 
 @pytest.mark.parametrize("options", [{"output": "features"}, {"separate_at": 2}])
@@ -263,11 +274,11 @@ def test_what_cannot_be_cross_fitted(options):
 
 def test_no_warm_start_from_many_models(toy):
     options = SpareOptions(cross_fit=1, early_lrs=(0.05,), warm_start=True)
-    with pytest.raises(InputError, match="one early model to go on from"):
+    with pytest.raises(InputError, match="one early model to continue from"):
         fit(METHODS["spare"], toy, options)
 
 
-def test_natural_class_mass_is_what_is_drawn(toy, stage_calls):
+def test_natural_class_mass_is_what_is_sampled(toy, stage_calls):
     uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
     task = replace(toy, train=replace(toy.train, labels=uneven))
     shares = {
@@ -278,20 +289,20 @@ def test_natural_class_mass_is_what_is_drawn(toy, stage_calls):
     assert shares["natural"][2:].sum() == pytest.approx(0.125, abs=0.04)
 
 
-def test_epochs_of_a_few_steps_are_counted_together():
+def test_candidates_are_multiplied_where_an_epoch_has_few_steps():
     options = SpareOptions(candidates=(1, 2))
     assert options.epochs_tried(25) == options.epochs_tried(1000) == [1, 2]
     assert options.epochs_tried(7) == [4, 8]
     assert SpareOptions(separate_at=2).epochs_tried(7) == [2]
 
 
-def test_every_rate_that_was_tried_counts_as_cost(toy, monkeypatch):
-    monkeypatch.setattr(recipe, "clarity", lambda groups: 0.0)
+def test_every_learning_rate_that_was_tried_is_counted(toy, monkeypatch):
+    monkeypatch.setattr(separation, "clarity", lambda groups: 0.0)
     options = SpareOptions(cross_fit=2, early_lrs=(0.001, 0.01, 0.05))
     _, stages = fit(METHODS["spare"], toy, options)
     assert stages.examples_seen == (3 * 2 + SETTINGS.epochs) * len(toy.train)
 
 
-def test_a_training_that_goes_on_from_another_is_counted_once(toy):
+def test_a_training_that_continues_another_is_counted_once(toy):
     _, stages = fit(METHODS["spare"], toy, SpareOptions(candidates=(1, 2, 3), restarts=0))
     assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from spare.datasets import locate
 from spare.errors import InputError
-from spare.methods import INFERENCES, METHODS, TRAINERS, method_named
+from spare.methods import INFERENCES, METHODS, TRAINERS, method_named, separation
 from spare.methods.method import NoOptions, joined
-from spare.runs.plan import plan
+from spare.training.stages import Stages
 from tests.conftest import drawn_rows
-from tests.methods.test_methods import fit
+from tests.methods.test_methods import SETTINGS, fit, stages_for
 
 PAIRS = [f"{first}+{second}" for first in ("spare", "jtt", "truth") for second in TRAINERS]
 NAMED = {tuple(half.name for half in m.halves) for m in METHODS.values() if m.halves}
@@ -34,12 +34,12 @@ def test_the_first_half_names_the_groups_and_the_second_uses_them(toy, stage_cal
     method = method_named("spare+jtt")
     fitted, _ = fit(method, toy, method.options(k=2, upweight=5))
     times = np.bincount(drawn_rows(stage_calls["train"]), minlength=len(toy.train))
-    assert (times == np.where(fitted.groups.in_majority(), 1, 6)).all()
-    assert not fitted.groups.in_majority().all()
+    assert (times == np.where(fitted.inferred.groups.in_majority(), 1, 6)).all()
+    assert not fitted.inferred.groups.in_majority().all()
 
 
-def test_a_pair_with_a_name_of_its_own_is_called_by_it():
-    with pytest.raises(InputError, match=r"spare\+spare is what spare is"):
+def test_a_pair_that_has_a_name_is_called_by_it():
+    with pytest.raises(InputError, match=r"spare\+spare is the method spare"):
         method_named("spare+spare")
     with pytest.raises(InputError, match=r"before '\+'.*did you mean 'spare'"):
         method_named("spear+gdro")
@@ -83,29 +83,53 @@ def test_options_of_both_halves_and_their_checks():
     assert joined(NoOptions, NoOptions) is NoOptions
 
 
-def test_a_pair_infers_by_one_preset_and_trains_by_the_other():
-    source = locate("urbancars")
-    pair = plan(source, method_named("spare+jtt"), {})
-    spare, jtt = (plan(source, METHODS[name], {}) for name in ("spare", "jtt"))
-    assert pair.options.k == spare.options.k == 4
-    assert pair.options.early_lr == spare.options.early_lr
-    assert pair.options.upweight == jtt.options.upweight == 100
-    assert pair.settings == jtt.settings
-    assert jtt.settings.lr != spare.settings.lr
+@pytest.mark.parametrize("name", ["spare", "jtt", "eiil", "george", "spare+gdro"])
+def test_epochs_can_be_selected_by_inferred_groups_of_validation(toy, name):
+    judged = []
+
+    def judge(epoch):
+        judged.append(epoch.inferred_groups)
+        return {}, {}
+
+    method = method_named(name)
+    options = method.options(**{"eiil": {"environment_steps": 0}}.get(name, {}))
+    fitted = method.fit(
+        toy.as_seen_by("none"), Stages(seed=0, settings=SETTINGS, judge=judge), options
+    )
+    assert len(judged) == SETTINGS.epochs  # of the second training alone
+    assert all(groups is fitted.inferred.held_out["val"] for groups in judged)
+
+
+def test_training_starts_from_the_initial_weights_that_the_groups_belong_to(toy, monkeypatch):
+    """A second early training is clearer, so its groups and its initial weights are used."""
+    in_order = []
+
+    def clarity(groups):
+        if not any(groups is earlier for earlier in in_order):
+            in_order.append(groups)
+        return 0.5 if groups is in_order[-1] and len(in_order) == 2 else 0.2
+
+    monkeypatch.setattr(separation, "clarity", clarity)
+    method = method_named("spare+gdro")
+    settings = replace(SETTINGS, epochs=1, lr=1e-9)  # so small a rate that weights stay put
+    options = method.options(separate_at="auto", candidates=(2,), restarts=1)
+    fitted, stages = fit(method, toy, options, settings=settings)
+    assert fitted.inferred.weight_seed == fitted.inferred.notes["weight_seed"] == 1
+    for weight_seed, same in ((1, True), (0, False)):
+        initial = stages.fresh(toy, weight_seed).state_dict()["head.weight"]
+        assert fitted.trained.last["head.weight"].allclose(initial, atol=1e-6) == same
 
 
 @pytest.mark.parametrize("per_class", [False, True])
 def test_eiil_takes_the_worst_case_over_its_environments(toy, per_class):
     options = METHODS["eiil"].options(environment_steps=0, per_class=per_class)
-    from tests.methods.test_methods import stages_for
-
-    found = INFERENCES["eiil"].infer(toy.as_seen_by("none"), stages_for(), options)
-    assert len(np.unique(found.worst_case_over)) == (4 if per_class else 2)
+    inferred = INFERENCES["eiil"].infer(toy.as_seen_by("none"), stages_for(), options)
+    assert len(np.unique(inferred.worst_case_over)) == (4 if per_class else 2)
     minority = toy.train.attributes["place"] != toy.train.labels
-    assert minority[~found.groups.in_majority()].mean() > 0.7
+    assert minority[~inferred.groups.in_majority()].mean() > 0.7
 
 
-def test_pgi_goes_on_from_the_reference_model(toy, stage_calls):
+def test_pgi_continues_from_the_reference_model(toy, stage_calls):
     fit(METHODS["pgi"], toy, METHODS["pgi"].options(environment_steps=0))
-    start, reference = stage_calls["train"]["start"], stage_calls["reference"]["trained"].last
+    start, reference = stage_calls["train"]["start"], stage_calls["early/reference"]["trained"].last
     assert all(start[name].equal(value) for name, value in reference.items())

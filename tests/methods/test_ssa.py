@@ -15,6 +15,7 @@ from spare.methods import METHODS
 from spare.methods import ssa as recipe
 from spare.methods.ssa import SsaOptions, infer
 from spare.models import Classifier
+from spare.progress import Progress
 from spare.training.batches import paired
 from spare.training.settings import Settings
 from spare.training.stages import Stages
@@ -29,7 +30,7 @@ def stages_for(seed=0, folder=None, **more):
         seed=seed,
         settings=SETTINGS,
         folder=folder,
-        judge=lambda epoch, correct, inferred: ({}, {}),
+        judge=lambda epoch: ({}, {}),
         **more,
     )
 
@@ -53,52 +54,52 @@ def poisoned(split: Split) -> Split:
 
 
 def test_the_attributes_of_training_are_never_read(toy):
-    honest = infer(toy, stages_for(), QUICK)
-    blind = infer(
+    expected = infer(toy, stages_for(), QUICK)
+    inferred = infer(
         replace(toy, train=poisoned(Split(toy.train.inputs, toy.train.labels))),
         stages_for(),
         QUICK,
     )
-    assert (honest.groups.ids == blind.groups.ids).all()
+    assert (expected.groups.ids == inferred.groups.ids).all()
 
 
 def test_predicted_groups_are_the_true_ones_for_most_of_the_minority(toy):
-    found = infer(toy.as_seen_by("val"), stages_for(), QUICK)
+    inferred = infer(toy.as_seen_by("val"), stages_for(), QUICK)
     minority = toy.train.attributes["place"] != toy.train.labels
-    assert (~found.groups.in_majority())[minority].mean() > 0.9
-    assert found.groups.in_majority()[~minority].mean() > 0.9
+    assert (~inferred.groups.in_majority())[minority].mean() > 0.9
+    assert inferred.groups.in_majority()[~minority].mean() > 0.9
     for name in ("val", "test"):
         split = getattr(toy, name)
         # Numbered as the training groups are: the largest of class 0, its other, then class 1's.
         true = 2 * split.labels + (split.attributes["place"] != split.labels)
-        assert (found.held_out[name] == true).mean() > 0.9
+        assert (inferred.held_out[name] == true).mean() > 0.9
 
 
-def test_the_same_seed_gives_the_same_groups_and_another_seed_other_halves(toy):
-    seen = toy.as_seen_by("val")
-    one, two = (infer(seen, stages_for(), QUICK) for _ in range(2))
-    assert (one.groups.ids == two.groups.ids).all()
-    assert all((one.held_out[name] == two.held_out[name]).all() for name in one.held_out)
-    rows = [recipe._halves(seen, 2, seed)[0].split.inputs.rows.tolist() for seed in (0, 0, 1)]
+def test_the_seed_decides_groups_halves_and_folds(toy):
+    task = toy.as_seen_by("val")
+    first, again = (infer(task, stages_for(), QUICK) for _ in range(2))
+    assert (first.groups.ids == again.groups.ids).all()
+    assert all((first.held_out[name] == again.held_out[name]).all() for name in first.held_out)
+    rows = [recipe._halves(task, 2, seed)[0].split.inputs.rows.tolist() for seed in (0, 0, 1)]
     assert rows[0] == rows[1] != rows[2]
-    folds = [recipe._folds(seen.train.labels, seed).tolist() for seed in (0, 0, 1)]
+    folds = [recipe._folds(task.train.labels, seed).tolist() for seed in (0, 0, 1)]
     assert folds[0] == folds[1] != folds[2]
 
 
 def test_the_halves_are_disjoint_and_have_every_group(toy):
-    true = toy.groups(toy.val)
-    one, other = recipe._halves(toy, 2, 0)
-    rows = [half.split.inputs.rows for half in (one, other)]
-    assert sorted(np.concatenate(rows).tolist()) == list(range(len(toy.val)))
-    counts = [np.bincount(true[own], minlength=4) for own in rows]
+    true_groups = toy.groups(toy.val)
+    halves = recipe._halves(toy, 2, 0)
+    rows_of = [half.split.inputs.rows for half in halves]
+    assert sorted(np.concatenate(rows_of).tolist()) == list(range(len(toy.val)))
+    counts = [np.bincount(true_groups[rows], minlength=4) for rows in rows_of]
     assert abs(counts[0] - counts[1]).max() <= 1
-    for half, own in zip((one, other), rows, strict=True):
-        assert (half.groups == true[own]).all()
-        assert (half.attributes == toy.val.attributes["place"][own]).all()
+    for half, rows in zip(halves, rows_of, strict=True):
+        assert (half.groups == true_groups[rows]).all()
+        assert (half.attributes == toy.val.attributes["place"][rows]).all()
 
 
-def test_each_example_is_labelled_by_a_predictor_that_did_not_train_on_it(toy, monkeypatch):
-    trained_on, labelled, learned_from, compared_on = {}, [], set(), set()
+def test_each_example_is_labeled_by_a_predictor_that_did_not_train_on_it(toy, monkeypatch):
+    trained_on, labeled, learned_from, compared_on = {}, [], set(), set()
     train, outputs = Stages.train, Stages.outputs
 
     def spy_train(self, name, task, batches, **more):
@@ -106,8 +107,8 @@ def test_each_example_is_labelled_by_a_predictor_that_did_not_train_on_it(toy, m
         val, others = task.train.inputs.parts
         assert val.inputs is toy.val.inputs
         assert others.inputs is toy.train.inputs
-        seen = np.unique(np.concatenate(batches(np.random.default_rng(0))))
-        assert seen.max() < len(task.train)
+        rows = np.concatenate(batches(np.random.default_rng(0)))
+        assert rows.max() < len(task.train)
         learned_from.update(val.rows.tolist())
         trained_on[id(fitted)] = (fitted, set(others.rows.tolist()))
         return fitted
@@ -118,7 +119,7 @@ def test_each_example_is_labelled_by_a_predictor_that_did_not_train_on_it(toy, m
             rows = set(split.inputs.rows.tolist())
             assert not trained_on[id(fitted)][1] & rows
             assert trained_on[id(fitted)][1] | rows == set(range(len(toy.train)))
-            labelled.extend(rows)
+            labeled.extend(rows)
         elif source is toy.val.inputs:
             compared_on.update(split.inputs.rows.tolist())
         return outputs(self, fitted, split)
@@ -126,7 +127,7 @@ def test_each_example_is_labelled_by_a_predictor_that_did_not_train_on_it(toy, m
     monkeypatch.setattr(Stages, "train", spy_train)
     monkeypatch.setattr(Stages, "outputs", spy_outputs)
     infer(toy.as_seen_by("val"), stages_for(), QUICK)
-    assert sorted(labelled) == list(range(len(toy.train)))
+    assert sorted(labeled) == list(range(len(toy.train)))
     assert compared_on
     assert not learned_from & compared_on
 
@@ -143,31 +144,31 @@ def test_the_weights_of_the_best_check_are_the_ones_that_predict(toy, monkeypatc
 
     monkeypatch.setattr(recipe, "worst_accuracy", lambda correct, groups: next(scores))
     monkeypatch.setattr(Stages, "outputs", spy)
-    found = infer(toy.as_seen_by("val"), stages_for(), QUICK)
-    assert used == ["attribute-0-2", "attribute-1-1", "attribute-2-3"]
-    kept = found.notes["attribute_predictors"]
-    assert [note["steps"] for note in kept] == [40, 20, 60]
-    assert [note["worst_group"] for note in kept] == [0.8, 0.9, 0.8]
+    inferred = infer(toy.as_seen_by("val"), stages_for(), QUICK)
+    assert used == ["early/attribute-0-2", "early/attribute-1-1", "early/attribute-2-3"]
+    notes = inferred.notes["attribute_predictors"]
+    assert [note["steps"] for note in notes] == [40, 20, 60]
+    assert [note["worst_group"] for note in notes] == [0.8, 0.9, 0.8]
 
 
 def test_a_predictor_is_compared_by_its_worst_group(toy, monkeypatch):
-    asked = []
+    checks = []
 
     def spy(correct, groups):
-        asked.append((correct, groups))
+        checks.append((correct, groups))
         return 1.0
 
     monkeypatch.setattr(recipe, "worst_accuracy", spy)
     stages = stages_for()
     infer(toy.as_seen_by("val"), stages, QUICK)
     half = recipe._halves(toy, 2, 0)[1]
-    assert len(asked) == 3  # one check a fold: nothing is better than all right
-    assert all((groups == half.groups).all() for _, groups in asked)
+    assert len(checks) == 3  # one per fold: nothing is better than all correct
+    assert all((groups == half.groups).all() for _, groups in checks)
     # 20 steps of 16 examples with and 16 without the attribute, three times.
     assert stages.examples_seen == 3 * 20 * 32
 
 
-def test_an_interrupted_run_goes_on_to_the_same_predictors(toy, tmp_path, monkeypatch):
+def test_an_interrupted_run_resumes_to_the_same_predictors(toy, tmp_path, monkeypatch):
     train_predictor = recipe._train_predictor
     weights = []
 
@@ -180,29 +181,29 @@ def test_an_interrupted_run_goes_on_to_the_same_predictors(toy, tmp_path, monkey
         scores = iter([0.6, 0.8, 0.7] * 3)  # the best is neither the first nor the last
         monkeypatch.setattr(recipe, "worst_accuracy", lambda correct, groups: next(scores))
         weights.clear()
-        found = infer(toy.as_seen_by("val"), stages, QUICK)
-        return found, list(weights)
+        inferred = infer(toy.as_seen_by("val"), stages, QUICK)
+        return inferred, list(weights)
 
     monkeypatch.setattr(recipe, "_train_predictor", spy)
-    whole, expected = run(stages_for())
+    undisturbed, expected = run(stages_for())
     steps = iter(range(1000))
-    stopped = stages_for(folder=tmp_path, should_stop=lambda: next(steps) >= 90)
+    stop = Progress(should_stop=lambda: next(steps) >= 90)
     with pytest.raises(Interrupted):  # in the middle of the second predictor
-        run(stopped)
+        run(stages_for(folder=tmp_path, progress=stop))
     stages = stages_for(folder=tmp_path)
-    again, found = run(stages)
-    for one, other in zip(expected, found, strict=True):
-        assert all(one[name].equal(other[name]) for name in one)
-    assert again.notes == whole.notes
-    assert (again.groups.ids == whole.groups.ids).all()
+    resumed, states = run(stages)
+    for wanted, state in zip(expected, states, strict=True):
+        assert all(wanted[name].equal(state[name]) for name in wanted)
+    assert resumed.notes == undisturbed.notes
+    assert (resumed.groups.ids == undisturbed.groups.ids).all()
     assert stages.examples_seen == 3 * 60 * 32
 
 
 def two_attributes(n: int, rng: np.random.Generator) -> Split:
-    labels, place, colour = rng.integers(0, 2, n), rng.integers(0, 2, n), rng.integers(0, 3, n)
-    points = rng.normal(0, 0.3, (n, 3)) + np.stack([labels, place * 4, colour * 4], 1)
+    labels, place, color = rng.integers(0, 2, n), rng.integers(0, 2, n), rng.integers(0, 3, n)
+    points = rng.normal(0, 0.3, (n, 3)) + np.stack([labels, place * 4, color * 4], 1)
     inputs = TensorInputs(torch.tensor(points, dtype=torch.float32))
-    return Split(inputs, labels, {"place": place, "colour": colour})
+    return Split(inputs, labels, {"place": place, "color": color})
 
 
 def test_several_attributes_are_predicted_as_one():
@@ -213,31 +214,32 @@ def test_several_attributes_are_predicted_as_one():
         val=two_attributes(300, rng),
         test=None,
         class_names=("a", "b"),
-        attribute_values={"place": ("land", "water"), "colour": ("red", "green", "blue")},
+        attribute_values={"place": ("land", "water"), "color": ("red", "green", "blue")},
         build_model=lambda: Classifier(
             torch.nn.Sequential(torch.nn.Linear(3, 32), torch.nn.ReLU()), torch.nn.Linear(32, 2)
         ),
     )
     options = SsaOptions(attribute_steps=200, attribute_checks=1, attribute_lr=0.05)
-    found = infer(task.as_seen_by("val"), stages_for(), options)
-    true = task.groups(task.train)
-    pairs = np.unique(np.stack([true, found.groups.ids]), axis=1, return_counts=True)[1]
-    assert len(np.unique(found.groups.ids)) == 12
-    assert np.sort(pairs)[-12:].sum() > 0.9 * len(true)  # one inferred group for each true one
-    sizes = [seen.sizes for seen in found.groups.evidence.values()]
-    assert all(own == sorted(own, reverse=True) for own in sizes)
+    groups = infer(task.as_seen_by("val"), stages_for(), options).groups
+    true_groups = task.groups(task.train)
+    pairs = np.unique(np.stack([true_groups, groups.ids]), axis=1, return_counts=True)[1]
+    assert len(np.unique(groups.ids)) == 12
+    # One inferred group for each true one.
+    assert np.sort(pairs)[-12:].sum() > 0.9 * len(true_groups)
+    for evidence in groups.evidence.values():
+        assert evidence.sizes == sorted(evidence.sizes, reverse=True)
 
 
 def test_held_out_examples_are_in_groups_that_training_has(toy):
     # In training, class 0 is on land only: a held-out example of it on water goes to that group.
     rows = np.flatnonzero((toy.train.labels == 1) | (toy.train.attributes["place"] == 0))
     task = replace(toy, train=toy.train.some(rows))
-    found = infer(task.as_seen_by("val"), stages_for(), QUICK)
-    assert len(found.groups.evidence[0].ids) == 1
+    inferred = infer(task.as_seen_by("val"), stages_for(), QUICK)
+    assert len(inferred.groups.evidence[0].ids) == 1
     for name in ("val", "test"):
         labels = getattr(task, name).labels
-        assert set(found.held_out[name][labels == 0].tolist()) == {0}
-        assert set(found.held_out[name][labels == 1].tolist()) == {1, 2}
+        assert set(inferred.held_out[name][labels == 0].tolist()) == {0}
+        assert set(inferred.held_out[name][labels == 1].tolist()) == {1, 2}
 
 
 def test_no_validation_groups_is_one_sentence(toy):
@@ -264,7 +266,7 @@ def test_fewer_examples_than_folds_is_one_sentence(toy):
         infer(replace(toy, train=toy.train.some(np.arange(2))), stages_for(), QUICK)
 
 
-def test_a_predictor_that_only_guesses_is_said(toy):
+def test_a_predictor_that_only_guesses_gets_a_warning(toy):
     task = toy_task()
     noise = torch.tensor(np.random.default_rng(0).normal(size=(120, 2)), dtype=torch.float32)
     blurred = replace(task.val, inputs=TensorInputs(noise))
@@ -287,18 +289,18 @@ def test_impossible_options_are_refused(wrong, says):
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("given", "expected"),
     [
         ({}, (SETTINGS.lr, SETTINGS.weight_decay)),
         ({"attribute_lr": 0.3, "attribute_weight_decay": 0.0}, (0.3, 0.0)),
     ],
 )
-def test_rate_and_decay_are_the_settings_or_the_options(toy, monkeypatch, given, wanted):
+def test_rate_and_decay_are_the_settings_or_the_options(toy, monkeypatch, given, expected):
     used = []
     original = Stages.train
 
     def spy(self, name, task, batches, **more):
-        if name.startswith("attribute"):
+        if name.startswith("early/attribute"):
             used.append((more["settings"].lr, more["settings"].weight_decay))
         return original(self, name, task, batches, **more)
 
@@ -307,23 +309,23 @@ def test_rate_and_decay_are_the_settings_or_the_options(toy, monkeypatch, given,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SpareWarning)
         recipe.infer(toy.as_seen_by("val"), stages_for(), options)
-    assert used == [wanted] * 3
+    assert used == [expected] * 3
 
 
-def test_batches_pair_rows_of_both_kinds():
+def test_every_batch_has_rows_of_both_kinds():
     plan = paired(10, 25, 4, 15)(np.random.default_rng(0))
     assert len(plan) == 15
-    ahead, behind = np.stack(plan)[:, :4], np.stack(plan)[:, 4:]
-    assert ahead.max() < 10 <= behind.min()
-    assert behind.shape == (15, 4)
-    assert np.bincount(ahead.ravel()).tolist() == [6] * 10
-    times = np.bincount(behind.ravel() - 10, minlength=25)
+    first, others = np.stack(plan)[:, :4], np.stack(plan)[:, 4:]
+    assert first.max() < 10 <= others.min()
+    assert others.shape == (15, 4)
+    assert np.bincount(first.ravel()).tolist() == [6] * 10
+    times = np.bincount(others.ravel() - 10, minlength=25)
     assert sorted(np.unique(times).tolist()) == [2, 3]
     again = paired(10, 25, 4, 15)(np.random.default_rng(0))
     assert (np.stack(again) == np.stack(plan)).all()
 
 
-def test_a_kind_smaller_than_a_batch_is_in_every_batch_whole():
+def test_a_kind_smaller_than_a_batch_is_in_every_batch_entirely():
     for rows in paired(3, 25, 8, 5)(np.random.default_rng(0)):
         assert sorted(rows[:3].tolist()) == [0, 1, 2]
         assert len(rows) == 3 + 8

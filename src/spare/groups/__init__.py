@@ -1,1 +1,1 @@
-"""Ways to name groups without group labels."""
+"""Groups within classes, found without group labels, and sampling by them; no trainer needed."""

@@ -1,15 +1,15 @@
 """EIIL's group inference: the two environments between which a model's loss varies most.
 
 Creager, Jacobsen, Zemel: Environment Inference for Invariant Learning, ICML 2021. With z the logits
-of a frozen model, l_i(w) the cross-entropy of w z_i, and one weight s_i in (0, 1) an example:
+of a frozen model, l_i(w) the cross-entropy of w z_i, and one weight s_i in (0, 1) per example:
 
-    maximise  (d/dw mean_i s_i l_i(w))^2 + (d/dw mean_i (1 - s_i) l_i(w))^2   at w = 1
+    maximize  (d/dw mean_i s_i l_i(w))^2 + (d/dw mean_i (1 - s_i) l_i(w))^2   at w = 1
     environment of i = s_i > 1/2
 
 The derivative of l_i at w = 1 is d_i = sum_k p_ik z_ik - z_i,yi. The objective is convex in s, so
 its maximum is at a corner, and the corner that gradient ascent finds is the sign of d_i: where
 d_i > 0 the model would do better with smaller logits. d_i > 0 implies a mistake; with two classes
-it is the same as one. `steps=0` takes that corner at once; otherwise s is optimised as published.
+it is the same as one. `steps=0` takes that corner at once; otherwise s is optimized as published.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ def scale_gradients(logits: Any, labels: Any) -> np.ndarray:
     [-0.238, 1.762]
     """
     z = torch.as_tensor(np.asarray(logits, dtype=np.float64))
-    wanted = torch.as_tensor(np.asarray(labels, dtype=np.int64))
-    if z.ndim != 2 or len(z) != len(wanted):
+    class_of = torch.as_tensor(np.asarray(labels, dtype=np.int64))
+    if z.ndim != 2 or len(z) != len(class_of):
         raise InputError(
-            f"one row of logits an example is needed: {tuple(z.shape)} for {len(wanted)} labels."
+            f"logits need one row per example: their shape is {tuple(z.shape)} for {len(class_of)} "
+            f"labels."
         )
     expected = (z.softmax(1) * z).sum(1)
-    return (expected - z.gather(1, wanted[:, None])[:, 0]).numpy()
+    return (expected - z.gather(1, class_of[:, None])[:, 0]).numpy()
 
 
 def environments(
@@ -45,27 +46,41 @@ def environments(
 ) -> np.ndarray:
     """Environment 1 where the model's confidence hurts, 0 where it helps.
 
-    logits   (n, classes) of a model that was trained plainly for a little
-    steps    of Adam on the weights s, from random ones; 0 for the maximum itself
+    Parameters
+    ----------
+    logits : array or tensor of shape (examples, classes)
+        Of a model that was trained plainly, and only a little.
+    labels : array of shape (examples,)
+    steps : int
+        Steps of Adam on the weights s, which start at random; 0 for the maximum itself.
+    lr : float
+        Learning rate of these steps.
+    seed : int
+        Seeds the random start.
+
+    Examples
+    --------
+    >>> environments([[2.0, 0.0], [2.0, 0.0]], [0, 1], steps=0).tolist()
+    [0, 1]
     """
     gradients = torch.as_tensor(scale_gradients(logits, labels))
     if steps == 0:
-        found = gradients > 0
+        second = gradients > 0
     else:
         rng = torch.Generator().manual_seed(seed)
         free = torch.randn(len(gradients), generator=rng, dtype=torch.float64)
         optimizer = torch.optim.Adam([free], lr=lr, maximize=True, fused=True)
         for _ in range(steps):
             inside = free.sigmoid()
-            first = torch.dot(inside, gradients) / len(free)
-            second = gradients.mean() - first
+            slope = torch.dot(inside, gradients) / len(free)
+            other_slope = gradients.mean() - slope
             # By hand what autograd would take three times as long for.
-            free.grad = (first - second) / len(free) * gradients * inside * (1 - inside)
+            free.grad = (slope - other_slope) / len(free) * gradients * inside * (1 - inside)
             optimizer.step()
-        found = free > 0
-        if gradients[found].mean() < gradients[~found].mean():  # which is 1 is a matter of luck
-            found = ~found
-    hurt = found.numpy()
+        second = free > 0
+        if gradients[second].mean() < gradients[~second].mean():  # which one is 1 is chance
+            second = ~second
+    hurt = second.numpy()
     if hurt.sum() < TINY * len(hurt):
         warnings.warn(
             f"the second environment has only {hurt.sum()} of {len(hurt):,} training examples: the "

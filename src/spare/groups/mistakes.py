@@ -16,19 +16,26 @@ TINY = 0.001
 def mistakes(outputs: Any, labels: Any) -> np.ndarray:
     """True where the largest output is not the label's.
 
-    outputs   (n, classes) logits or probabilities, in eval mode, on un-augmented inputs
-    labels    n class numbers
+    Parameters
+    ----------
+    outputs : array or tensor of shape (examples, classes)
+        Logits or probabilities, in eval mode, from inputs that are not augmented.
+    labels : array of shape (examples,)
+        Class numbers.
 
+    Examples
+    --------
     >>> mistakes([[2.0, 1.0], [0.2, 0.8], [3.0, 4.0]], [0, 0, 1]).tolist()
     [False, True, False]
     """
     points = np.asarray(outputs, dtype=np.float64)
-    wanted = np.asarray(labels)
-    if points.ndim != 2 or len(points) != len(wanted):
+    class_of = np.asarray(labels)
+    if points.ndim != 2 or len(points) != len(class_of):
         raise InputError(
-            f"one row of outputs an example is needed: {points.shape} for {len(wanted)} labels."
+            f"outputs need one row per example: their shape is {points.shape} for {len(class_of)} "
+            f"labels."
         )
-    wrong = points.argmax(1) != wanted
+    wrong = np.asarray(points.argmax(1) != class_of)
     if wrong.sum() < TINY * len(wrong):
         warnings.warn(
             f"the early model gets only {wrong.sum()} of {len(wrong):,} training examples wrong: "

@@ -1,13 +1,13 @@
-"""What every group inference returns: a group id for each example, and what was seen in each class.
+"""What every group inference returns: one group id per example, and the evidence for each class.
 
-Groups lie within classes. The first of a class is where the shortcut holds: the largest cluster, or
-the examples that an early model gets right; the others are the minorities.
+Groups lie within classes. The first group of a class is its majority, where the shortcut holds: the
+largest cluster, or the examples that an early model gets right. The others are its minorities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,73 +15,226 @@ import numpy as np
 from spare.errors import InputError
 from spare.groups.weights import class_labels, shares
 
+#: Points (n, d) of one class to the number of each one's cluster, 0 for the majority.
+Assign = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class ClassClusters:
+    """How the examples of one class were clustered; can be pickled if `assign` can."""
+
+    #: The cluster of every example of the class, 0 for the majority.
+    codes: np.ndarray
+    #: The silhouette for every number of clusters that was tried.
+    scores: dict[int, float] = field(default_factory=dict)
+    #: Standard error of each score; zeros where the silhouette is exact.
+    errors: dict[int, float] = field(default_factory=dict)
+    #: What a person should know, as half a sentence.
+    note: str = ""
+    #: Finds the cluster of other examples of the class.
+    assign: Assign | None = None
+
+    @property
+    def silhouette(self) -> float | None:
+        return max(self.scores.values(), default=None)
+
 
 @dataclass(frozen=True)
 class ClassEvidence:
-    """What was seen in one class. The majority comes first; clusters go from large to small."""
+    """What was found in one class: its groups, the majority first.
 
-    k: int
-    silhouette: float | None
-    scores: dict[int, float]
+    Attributes
+    ----------
+    sizes : list of int
+        Examples in each group; clusters go from large to small.
+    power : float
+        Sampling power: 1 gives every group the same mass, 2 gives small groups more.
+    scores : dict of int to float
+        Silhouette for every number of clusters that was tried.
+    errors : dict of int to float
+        Standard error of each score; 0 where the silhouette is exact.
+    note : str
+        What a person should know of this class, if anything.
+    first_id : int
+        Id of the first group.
+
+    Examples
+    --------
+    >>> evidence = ClassEvidence(sizes=[90, 10], power=2.0, scores={2: 0.8, 3: 0.6}, first_id=4)
+    >>> evidence.k, evidence.silhouette, evidence.ids, [round(s, 2) for s in evidence.shares]
+    (2, 0.8, [4, 5], [0.1, 0.9])
+    """
+
     sizes: list[int]
-    power: float
-    #: Group ids of the clusters, in the order of `sizes`.
-    ids: list[int]
-    #: Share of the class's draws that each cluster gets with this power.
-    shares: list[float]
-    #: Standard error of each score; zeros where the silhouette is exact.
+    power: float = 1.0
+    scores: dict[int, float] = field(default_factory=dict)
     errors: dict[int, float] = field(default_factory=dict)
     note: str = ""
+    first_id: int = 0
+
+    @property
+    def k(self) -> int:
+        """Groups that have any example."""
+        return sum(size > 0 for size in self.sizes)
+
+    @property
+    def silhouette(self) -> float | None:
+        """The largest score, which the groups were chosen by; None where nothing was scored."""
+        return max(self.scores.values(), default=None)
+
+    @property
+    def ids(self) -> list[int]:
+        """Ids of the groups, in the order of `sizes`."""
+        return list(range(self.first_id, self.first_id + len(self.sizes)))
+
+    @property
+    def shares(self) -> list[float]:
+        """Share of the class's samples that each group gets with this power."""
+        sizes = np.asarray(self.sizes)
+        values = np.zeros(len(sizes))
+        values[sizes > 0] = shares(sizes[sizes > 0], self.power)
+        return [float(value) for value in values]
 
 
 @dataclass(frozen=True)
 class Groups:
-    """One group id per example, in input order, and the evidence per class label."""
+    """One group id per example, in input order, and the evidence for each class.
+
+    `infer_groups` returns this; `importance_weights` and `ImportanceSampler` take it.
+
+    Attributes
+    ----------
+    ids : array of shape (examples,)
+        Group of every example; ids are unique across classes.
+    evidence : dict of class label to ClassEvidence
+    labels : array of shape (examples,)
+        Class of every example.
+    called : tuple of str
+        What the groups of a class are called, in order; empty for "cluster 1", "cluster 2", ...
+
+    Examples
+    --------
+    >>> from spare import infer_groups
+    >>> groups = infer_groups([[0.9], [0.8], [0.9], [0.1], [0.2]], ["cat"] * 5, k=2)
+    >>> groups.ids.tolist(), groups.names(), groups.evidence["cat"].sizes
+    ([0, 0, 0, 1, 1], ['cat cluster 1', 'cat cluster 2'], [3, 2])
+    >>> groups.in_majority().tolist()
+    [True, True, True, False, False]
+    >>> groups.assign([[0.7], [0.3]], ["cat", "cat"]).tolist()
+    [0, 1]
+    """
 
     ids: np.ndarray
     evidence: dict[Any, ClassEvidence]
     labels: np.ndarray
-    #: Mean output of every group, by id: where held-out examples are assigned.
-    centres: np.ndarray | None = None
-    #: What the groups of a class are called, by their place; else "cluster 1", "cluster 2", ...
     called: tuple[str, ...] = ()
+    #: By class: finds the cluster of other examples; empty where groups were not made from points.
+    assigners: Mapping[Any, Assign] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def powers(self) -> dict[Any, float]:
-        return {label: seen.power for label, seen in self.evidence.items()}
+        """The sampling power of each class."""
+        return {label: evidence.power for label, evidence in self.evidence.items()}
+
+    def with_powers(self, powers: Mapping[Any, float]) -> Groups:
+        """The same groups with these sampling powers, by class."""
+        evidence = {
+            label: replace(found, power=powers.get(label, found.power))
+            for label, found in self.evidence.items()
+        }
+        return replace(self, evidence=evidence)
 
     def names(self, class_names: Sequence[str] | None = None) -> list[str]:
-        """What each group is called, by id: its class, and its place from the largest down."""
-        found = [""] * sum(len(seen.ids) for seen in self.evidence.values())
-        for label, seen in self.evidence.items():
-            owner = label if class_names is None else class_names[label]
-            for place, group in enumerate(seen.ids):
-                part = self.called[place] if self.called else f"cluster {place + 1}"
-                found[group] = f"{owner} {part}"
-        return found
+        """What each group is called, by id: its class, and its rank within the class."""
+        names = []
+        for label, evidence in self.evidence.items():
+            class_name = label if class_names is None else class_names[label]
+            for rank in range(len(evidence.sizes)):
+                part = self.called[rank] if self.called else f"cluster {rank + 1}"
+                names.append(f"{class_name} {part}")
+        return names
 
     def in_majority(self, ids: np.ndarray | None = None) -> np.ndarray:
-        """True for the examples (of these ids, or its own) in the first group of a class."""
-        first = [seen.ids[0] for seen in self.evidence.values()]
-        return np.isin(self.ids if ids is None else ids, first)
+        """True for examples (with these ids, or the ones clustered) in the majority of a class."""
+        majorities = [evidence.first_id for evidence in self.evidence.values()]
+        return np.isin(self.ids if ids is None else ids, majorities)
 
     def assign(self, outputs: Any, labels: Any) -> np.ndarray:
-        """Group ids of other examples: the nearest centre within the example's own class."""
-        if self.centres is None:
-            raise InputError("these groups have no centres to assign other examples to.")
+        """Group ids of other examples: each goes to a cluster of its own class."""
+        if not self.assigners:
+            raise InputError("these groups were not made from outputs, so no example can be added.")
         points = checked_outputs(outputs)
-        wanted = class_labels(labels, len(points))
+        class_of = class_labels(labels, len(points))
         ids = np.empty(len(points), dtype=np.int64)
-        for label in np.unique(wanted).tolist():
-            if label not in self.evidence:
+        for label in np.unique(class_of).tolist():
+            if label not in self.assigners:
                 raise InputError(f"class {label!r} was not among the classes that were clustered.")
-            rows = np.flatnonzero(wanted == label)
-            own = np.array(self.evidence[label].ids)
-            distances = ((points[rows, None] - self.centres[own]) ** 2).sum(2)
-            ids[rows] = own[distances.argmin(1)]
+            rows = np.flatnonzero(class_of == label)
+            ids[rows] = self.evidence[label].first_id + self.assigners[label](points[rows])
         return ids
+
+
+def groups_from_clusters(
+    clusters: Mapping[Any, ClassClusters],
+    labels: np.ndarray,
+    *,
+    powers: Mapping[Any, float] | None = None,
+    called: tuple[str, ...] = (),
+) -> Groups:
+    """Groups from the clusters of every class; class by class, ids go on from the last one's.
+
+    Parameters
+    ----------
+    powers
+        Sampling power of each class; 1 where none is given.
+    called
+        Names of the clusters. A named cluster keeps its rank even where it is empty, so that
+        "mistaken" is never a majority.
+    """
+    ids = np.empty(len(labels), dtype=np.int64)
+    evidence: dict[Any, ClassEvidence] = {}
+    first = 0
+    for label, clustered in clusters.items():
+        sizes = np.bincount(clustered.codes, minlength=len(called))
+        ids[labels == label] = first + clustered.codes
+        evidence[label] = ClassEvidence(
+            sizes=sizes.tolist(),
+            power=1.0 if powers is None else powers[label],
+            scores=clustered.scores,
+            errors=clustered.errors,
+            note=clustered.note,
+            first_id=first,
+        )
+        first += len(sizes)
+    assigners = {
+        label: clustered.assign
+        for label, clustered in clusters.items()
+        if clustered.assign is not None
+    }
+    return Groups(ids=ids, evidence=evidence, labels=labels, called=called, assigners=assigners)
+
+
+def groups_from_parts(
+    parts: Any, labels: Any, *, called: tuple[str, ...] = (), power: float = 1.0
+) -> Groups:
+    """Groups from a part number for each example (0 for the majority), within each class.
+
+    >>> groups_from_parts([0, 1, 0, 0], ["a", "a", "b", "b"]).ids.tolist()
+    [0, 1, 2, 2]
+    """
+    class_of = class_labels(labels, len(labels))
+    numbers = np.asarray(parts, dtype=np.int64)
+    clusters = {}
+    for label in np.unique(class_of).tolist():
+        codes = numbers[class_of == label]
+        if not called:  # numbers that nobody has are closed up
+            codes = np.unique(codes, return_inverse=True)[1]
+        clusters[label] = ClassClusters(codes)
+    return groups_from_clusters(
+        clusters, class_of, powers=dict.fromkeys(clusters, power), called=called
+    )
 
 
 def parts_by_size(kinds: Any, labels: Any) -> np.ndarray:
@@ -90,51 +243,25 @@ def parts_by_size(kinds: Any, labels: Any) -> np.ndarray:
     >>> parts_by_size([7, 5, 5, 5, 9], ["a", "a", "a", "b", "b"]).tolist()
     [1, 0, 0, 0, 1]
     """
-    wanted, given = class_labels(labels, len(labels)), np.asarray(kinds)
-    parts = np.zeros(len(wanted), dtype=np.int64)
-    for label in np.unique(wanted).tolist():
-        own = wanted == label
-        _, codes, sizes = np.unique(given[own], return_inverse=True, return_counts=True)
-        parts[own] = np.argsort(np.argsort(-sizes, kind="stable"))[codes]
+    class_of, kind_of = class_labels(labels, len(labels)), np.asarray(kinds)
+    parts = np.zeros(len(class_of), dtype=np.int64)
+    for label in np.unique(class_of).tolist():
+        in_class = class_of == label
+        codes = np.unique(kind_of[in_class], return_inverse=True)[1]
+        parts[in_class] = largest_first(codes)[codes]
     return parts
 
 
-def groups_from_parts(
-    parts: Any, labels: Any, *, called: tuple[str, ...] = (), power: float = 1.0
-) -> Groups:
-    """Groups from a part number for each example (0 for the majority's), within each class.
+def largest_first(codes: np.ndarray) -> np.ndarray:
+    """The rank of every cluster (codes 0..k-1) by size, 0 for the largest.
 
-    >>> groups_from_parts([0, 1, 0, 0], ["a", "a", "b", "b"]).ids.tolist()
-    [0, 1, 2, 2]
+    >>> largest_first(np.array([0, 1, 1, 2, 2, 2])).tolist()
+    [2, 1, 0]
     """
-    wanted = class_labels(labels, len(labels))
-    numbers = np.asarray(parts, dtype=np.int64)
-    every = int(numbers.max()) + 1 if not called else len(called)
-    ids = np.empty(len(wanted), dtype=np.int64)
-    evidence: dict[Any, ClassEvidence] = {}
-    first = 0
-    for label in np.unique(wanted).tolist():
-        own = wanted == label
-        # A named part keeps its place even where it is empty: "mistaken" is never the majority.
-        used = np.arange(every) if called else np.unique(numbers[own])
-        place = np.full(every, -1)
-        place[used] = np.arange(len(used))
-        codes = place[numbers[own]]
-        sizes = np.bincount(codes, minlength=len(used))
-        ids[own] = first + codes
-        shared = np.zeros(len(used))
-        shared[sizes > 0] = shares(sizes[sizes > 0], power)
-        evidence[label] = ClassEvidence(
-            k=int((sizes > 0).sum()),
-            silhouette=None,
-            scores={},
-            sizes=sizes.tolist(),
-            power=power,
-            ids=list(range(first, first + len(used))),
-            shares=shared.tolist(),
-        )
-        first += len(used)
-    return Groups(ids=ids, evidence=evidence, labels=wanted, called=called)
+    order = np.argsort(-np.bincount(codes), kind="stable")
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    return ranks
 
 
 def checked_outputs(outputs: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""SPARE's draw for people's own training loops, also across processes."""
+"""SPARE's sampling for people's own training loops, also across processes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,33 @@ from spare.groups.weights import GroupDraw, Power
 
 
 class ImportanceSampler(Sampler[int]):
-    """Draws examples with replacement by inverse cluster size; hand it to a `DataLoader`.
-
-    groups        what `infer_groups` returned, or an integer per example (then every group gets
-                  the same mass, or, with `labels`, the same mass within its class).
-    num_samples   draws in one epoch over all processes; by default the number of examples.
-    class_mass    "equal" for the same mass for every class, "natural" for as many as there are.
-    num_replicas, rank
-                  each process takes its own stride of one common draw, so no two share a draw;
-                  found by themselves when torch.distributed is running.
+    """Samples examples with replacement by inverse cluster size; hand it to a `DataLoader`.
 
     Call `set_epoch` before every epoch, as with `DistributedSampler`: the same seed and epoch give
-    the same draw. `state_dict` counts the examples handed out; a `DataLoader` with worker
+    the same sample. `state_dict` counts the examples handed out; a `DataLoader` with worker
     processes asks for some before they are used, so when saving in the middle of an epoch with
     workers set the state's `position` to the examples that were really trained on.
 
+    Parameters
+    ----------
+    groups : Groups or array of int, shape (examples,)
+        What `infer_groups` returned, or any group ids. Plain ids all get the same mass, or, with
+        `labels`, the same mass within their class.
+    num_samples : int, optional
+        Length of an epoch over all processes; by default the number of examples.
+    seed : int
+    num_replicas, rank : int, optional
+        Each process takes its own stride of one common sample, so no two take the same part of it;
+        found automatically when torch.distributed is running.
+    labels : array of shape (examples,), optional
+        Class labels; `Groups` brings its own.
+    power : float or dict, optional
+        Sampling power of all classes, or by class; by default the one that `infer_groups` chose.
+    class_mass : str
+        "equal", or "natural" for classes as frequent as they are in the data.
+
+    Examples
+    --------
     >>> sampler = ImportanceSampler([0, 0, 0, 0, 0, 0, 0, 1], num_samples=1000)
     >>> 400 < sum(index == 7 for index in sampler) < 600
     True
@@ -65,7 +77,7 @@ class ImportanceSampler(Sampler[int]):
         self.seed = seed
         self.epoch = 0
         self.position = 0
-        self._first = 0  # where the next walk starts: after `load_state_dict`, in mid-epoch
+        self._first = 0  # where the next epoch starts: after `load_state_dict`, in its middle
         self.num_samples = -(-total // num_replicas)  # the same for every process, rounded up
 
     def __len__(self) -> int:
@@ -99,8 +111,8 @@ class ImportanceSampler(Sampler[int]):
         for name in ("num_samples", "num_replicas"):
             if state[name] != getattr(self, name):
                 raise InputError(
-                    f"this sampler's {name} is {getattr(self, name)}, the saved one's "
-                    f"{state[name]}: the position would mean another example."
+                    f"{name} is {getattr(self, name)} here but {state[name]} in the saved state: "
+                    f"make the sampler with the same {name}."
                 )
         self.seed = state["seed"]
         self.epoch = state["epoch"]

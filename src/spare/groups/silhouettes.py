@@ -6,11 +6,11 @@ the mean of s over all points.
 
 Two things make it fast. Distances do not depend on the clustering, so one pass over them serves
 every k at once; and a tile of distances that stays in cache is used for its rows and, transposed,
-for its columns. Distances come from a matrix product on centred data in float64: float32 would
+for its columns. Distances come from a matrix product on centered data in float64: float32 would
 lose those between nearly equal points.
 
-Above `EXACT_LIMIT` points the mean is estimated from `ANCHORS` of them, drawn from every cluster
-(a plain sub-sample would lose a tiny cluster). Each anchor's a and b are still exact, measured
+Above `EXACT_LIMIT` points the mean is estimated from `ANCHORS` of them, sampled from every cluster
+(a plain subsample would lose a tiny cluster). Each anchor's a and b are still exact, measured
 against all points, so the estimate is unbiased and its standard error is known and returned.
 """
 
@@ -42,9 +42,22 @@ class Score(NamedTuple):
 def silhouette(points: Any, labels: Any, metric: str = "euclidean") -> float:
     """The exact mean silhouette of one clustering.
 
-    `metric` is "euclidean" (any number of points costs n^2 distances) or "sqeuclidean" (linear
-    time). The two are not interchangeable: the 0.9 threshold of SPARE is for "euclidean".
+    Parameters
+    ----------
+    points : array of shape (points, values)
+    labels : array of shape (points,)
+        The cluster of every point, under any names.
+    metric : str
+        "euclidean", at the cost of the distances between all points, or "sqeuclidean", in linear
+        time. The two are not interchangeable: the 0.9 threshold of SPARE is for "euclidean".
 
+    Returns
+    -------
+    float
+        From -1 to 1: how much nearer points are to their own cluster than to the next.
+
+    Examples
+    --------
     >>> round(silhouette([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1]), 3)
     0.98
     """
@@ -89,17 +102,17 @@ def silhouettes(
             for codes, sample in zip(labelings, samples, strict=True)
         ]
     return [
-        _stratified_mean(own, codes[sample], np.bincount(codes))
-        for own, codes, sample in zip(values, labelings, samples, strict=True)
+        _stratified_mean(coefficients, codes[sample], np.bincount(codes))
+        for coefficients, codes, sample in zip(values, labelings, samples, strict=True)
     ]
 
 
 def point_silhouettes(
     points: np.ndarray, labelings: Sequence[np.ndarray], rows: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """By clustering (codes 0..k-1), s of every point, or of these rows measured against all."""
-    centred = _centred(points)
-    n = len(centred)
+    """For each clustering (codes 0..k-1), s of every point, or of these rows against all points."""
+    centered = _centered(points)
+    n = len(centered)
     ks = [int(codes.max()) + 1 for codes in labelings]
     members = torch.zeros(n, sum(ks), dtype=torch.float64)  # one column per cluster of each k
     columns = np.concatenate([[0], np.cumsum(ks)])
@@ -107,9 +120,9 @@ def point_silhouettes(
         members[torch.arange(n), torch.from_numpy(first + codes.astype(np.int64))] = 1
     if rows is None:
         rows = np.arange(n)
-        sums = _distance_sums(centred, members)
+        sums = _distance_sums(centered, members)
     else:
-        sums = _distance_sums_of(rows, centred, members)
+        sums = _distance_sums_of(rows, centered, members)
     return [
         _coefficients(
             sums[:, first : first + k].numpy(), codes[rows], np.bincount(codes, minlength=k)
@@ -118,7 +131,7 @@ def point_silhouettes(
     ]
 
 
-def _centred(points: np.ndarray) -> Tensor:
+def _centered(points: np.ndarray) -> Tensor:
     tensor = torch.from_numpy(np.ascontiguousarray(points, dtype=np.float64))
     return tensor - tensor.mean(0)
 
@@ -128,7 +141,7 @@ ROUNDING = 1e-14
 
 
 def _factors(points: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Two matrices whose product is the squared distances, |x|^2 + |y|^2 - 2xy, and the least."""
+    """Matrices whose product is the squared distances |x|^2 + |y|^2 - 2xy, and a noise level."""
     squares = (points * points).sum(1, keepdim=True)
     ones = torch.ones_like(squares)
     left = torch.cat([points, squares, ones], 1)
@@ -138,7 +151,7 @@ def _factors(points: Tensor) -> tuple[Tensor, Tensor, float]:
 
 def _distance_sums(points: Tensor, members: Tensor) -> Tensor:
     """For every point and cluster, the sum of distances from the point to the cluster."""
-    left, right, least = _factors(points)
+    left, right, noise = _factors(points)
     n = len(points)
     sums = torch.zeros_like(members)
     buffer = torch.empty(TILE * TILE, dtype=torch.float64)
@@ -148,7 +161,7 @@ def _distance_sums(points: Tensor, members: Tensor) -> Tensor:
             columns = min(TILE, n - j)
             tile = buffer[: rows * columns].view(rows, columns)
             torch.mm(left[i : i + rows], right[:, j : j + columns], out=tile)
-            torch.threshold_(tile, least, 0).sqrt_()
+            torch.threshold_(tile, noise, 0).sqrt_()
             if j == i:
                 tile.fill_diagonal_(0)  # a point is at distance 0 from itself, rounding or not
             else:
@@ -159,7 +172,7 @@ def _distance_sums(points: Tensor, members: Tensor) -> Tensor:
 
 def _distance_sums_of(sample: np.ndarray, points: Tensor, members: Tensor) -> Tensor:
     """The same for some of the points, against all of them."""
-    left, right, least = _factors(points)
+    left, right, noise = _factors(points)
     n = len(points)
     chosen = torch.from_numpy(sample)
     sums = torch.zeros(len(sample), members.shape[1], dtype=torch.float64)
@@ -169,7 +182,7 @@ def _distance_sums_of(sample: np.ndarray, points: Tensor, members: Tensor) -> Te
         rows = left[ids]
         for j in range(0, n, wide):
             tile = torch.mm(rows, right[:, j : j + wide])
-            torch.threshold_(tile, least, 0).sqrt_()
+            torch.threshold_(tile, noise, 0).sqrt_()
             inside = ((ids >= j) & (ids < j + tile.shape[1])).nonzero()[:, 0]
             tile[inside, ids[inside] - j] = 0
             sums[i : i + TILE].addmm_(tile, members[j : j + wide])
@@ -186,12 +199,12 @@ def stratified(codes: np.ndarray, total: int, rng: np.random.Generator) -> np.nd
     return np.sort(np.concatenate(picks))
 
 
-def _coefficients(sums: np.ndarray, own: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    rows = np.arange(len(own))
-    alone = sizes[own] == 1
-    a = sums[rows, own] / np.maximum(sizes[own] - 1, 1)
+def _coefficients(sums: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    rows = np.arange(len(codes))
+    alone = sizes[codes] == 1
+    a = sums[rows, codes] / np.maximum(sizes[codes] - 1, 1)
     means = sums / sizes
-    means[rows, own] = np.inf
+    means[rows, codes] = np.inf
     b = means.min(1)
     largest = np.maximum(a, b)
     # All of a point's distances are 0 only when clusters coincide: no separation, so s = 0.
@@ -199,16 +212,16 @@ def _coefficients(sums: np.ndarray, own: np.ndarray, sizes: np.ndarray) -> np.nd
     return np.where(alone, 0.0, values)
 
 
-def _stratified_mean(values: np.ndarray, own: np.ndarray, sizes: np.ndarray) -> Score:
+def _stratified_mean(values: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> Score:
     n = sizes.sum()
     means, mean, variance = [], 0.0, 0.0
     for cluster, size in enumerate(sizes):
-        drawn = values[own == cluster]
+        sample = values[codes == cluster]
         share = size / n
-        means.append(float(drawn.mean()))
+        means.append(float(sample.mean()))
         mean += share * means[-1]
-        if 1 < len(drawn) < size:
-            variance += share**2 * drawn.var(ddof=1) / len(drawn) * (1 - len(drawn) / size)
+        if 1 < len(sample) < size:
+            variance += share**2 * sample.var(ddof=1) / len(sample) * (1 - len(sample) / size)
     return Score(float(mean), float(np.sqrt(variance)), tuple(means))
 
 
@@ -216,11 +229,11 @@ def _squared(points: np.ndarray, codes: np.ndarray, k: int) -> float:
     """Squared-Euclidean, in linear time: from each cluster's size, sum and sum of squares."""
     points = points - points.mean(0)
     sizes = np.bincount(codes, minlength=k)
-    centres = np.zeros((k, points.shape[1]))
-    np.add.at(centres, codes, points)
+    totals = np.zeros((k, points.shape[1]))
+    np.add.at(totals, codes, points)
     squares = (points**2).sum(1)
     cluster_squares = np.bincount(codes, weights=squares, minlength=k)
     norms = squares[:, None] * sizes + cluster_squares
-    sums = norms - 2 * points @ centres.T
+    sums = norms - 2 * points @ totals.T
     values = _coefficients(np.where(sums > ROUNDING * norms, sums, 0), codes, sizes)
     return float(values.mean())

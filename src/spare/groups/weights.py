@@ -1,9 +1,9 @@
-"""From groups to sampling probabilities, and the draw itself.
+"""From groups to sampling probabilities, and the sampling itself.
 
-Within a class, a cluster of size s is drawn with mass proportional to s * s^-power = s^(1-power):
-power 1 makes clusters equal, power 2 makes the small ones heavier. Every class gets the same mass
-(the paper's way) or its natural one, the share of the examples that it has. Without classes every
-group gets the same mass, which is plain group balancing.
+Within a class, a group of size s gets mass proportional to s * s^-power = s^(1-power): power 1
+makes groups equal, power 2 makes small ones heavier. Every class gets the same mass, as in the
+paper, or its natural one, the share of the examples that it has. Without classes every group gets
+the same mass, which is plain group balancing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,27 @@ CLASS_MASSES = ("equal", "natural")
 def importance_weights(
     groups: Any, labels: Any, power: Power | None = None, *, class_mass: str = "equal"
 ) -> np.ndarray:
-    """The probability of drawing each example: one float64 per example, summing to 1.
+    """The probability with which each example is sampled.
 
-    `groups` is what `infer_groups` returns, or an integer per example. `power` is one number or a
-    mapping from class label to number; by default the one that `infer_groups` chose, else 1.
-    `class_mass` is "equal", or "natural" for classes as frequent as they are.
+    Parameters
+    ----------
+    groups : Groups or array of int, shape (examples,)
+        What `infer_groups` returns, or any group ids that are unique across classes.
+    labels : array of shape (examples,)
+        Class labels: integers or strings.
+    power : float or dict, optional
+        Sampling power of all classes, or by class; by default the one that `infer_groups` chose,
+        or 1 for ids without one.
+    class_mass : str
+        "equal", or "natural" for classes as frequent as they are in the data.
 
+    Returns
+    -------
+    array of float64, shape (examples,)
+        Sums to 1.
+
+    Examples
+    --------
     >>> importance_weights([0, 0, 0, 1, 2, 2], [0, 0, 0, 0, 1, 1]).round(3).tolist()
     [0.083, 0.083, 0.083, 0.25, 0.25, 0.25]
     """
@@ -35,7 +50,7 @@ def importance_weights(
 
 
 class GroupDraw:
-    """Draws a group by its mass, then a uniform member: exact for any number of examples."""
+    """Samples a group by its mass, then a member uniformly: exact for any number of examples."""
 
     def __init__(
         self,
@@ -55,7 +70,7 @@ class GroupDraw:
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
         if labels is None:
             if power not in (None, 1):
-                raise InputError("a power needs labels: masses are shared out within each class.")
+                raise InputError("a power needs labels: masses are divided within each class.")
             self.mass = np.full(len(self.names), 1 / len(self.names))
         else:
             self.mass = self._masses(
@@ -66,8 +81,8 @@ class GroupDraw:
 
     def _masses(self, labels: np.ndarray, power: Power, class_mass: str) -> np.ndarray:
         classes, codes = np.unique(labels, return_inverse=True)
-        first = codes[self.order[self.starts]]
-        mixed = np.flatnonzero(codes != first[self.codes])
+        class_of = codes[self.order[self.starts]]  # by group
+        mixed = np.flatnonzero(codes != class_of[self.codes])
         if len(mixed):
             row = int(mixed[0])
             raise InputError(
@@ -76,29 +91,29 @@ class GroupDraw:
             )
         mass = np.empty(len(self.names))
         for code, label in enumerate(classes.tolist()):
-            own = first == code
-            sizes = self.sizes[own]
-            whole = sizes.sum() / len(labels) if class_mass == "natural" else 1 / len(classes)
-            mass[own] = shares(sizes, power_of(power, label)) * whole
+            in_class = class_of == code
+            sizes = self.sizes[in_class]
+            total = sizes.sum() / len(labels) if class_mass == "natural" else 1 / len(classes)
+            mass[in_class] = shares(sizes, power_of(power, label)) * total
         return mass
 
     @property
     def probabilities(self) -> np.ndarray:
-        """How likely each example is drawn."""
+        """How likely each example is sampled."""
         return (self.mass / self.sizes)[self.codes]
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Row numbers of `count` examples, drawn with replacement."""
+        """Row numbers of `count` examples, sampled with replacement."""
         group = np.searchsorted(self.cumulative, rng.random(count), side="right")
         member = (rng.random(count) * self.sizes[group]).astype(np.int64)
         return self.order[self.starts[group] + member]
 
 
 def shares(sizes: np.ndarray, power: float) -> np.ndarray:
-    """The share of a class's draws that each of its groups gets."""
+    """The share of a class's samples that each of its groups gets."""
     # Ratios to the largest group, so that a high power cannot overflow.
     relative = (sizes / sizes.max()) ** (1 - power)
-    return relative / relative.sum()
+    return np.asarray(relative / relative.sum())
 
 
 def power_of(power: Power, label: Any) -> float:

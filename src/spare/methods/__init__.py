@@ -7,8 +7,10 @@ may also have an `INFERENCE` and a `TRAINER`, which then go with every other: "e
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from spare.errors import InputError, unknown
+from spare.groups.weights import importance_weights
 from spare.imports import import_object
 from spare.methods import (
     bridge,
@@ -24,11 +26,16 @@ from spare.methods import (
     given,
     jtt,
     lff,
+    outputs,
     pgi,
     spare,
     ssa,
 )
 from spare.methods.method import Fitted, Inference, Method, Trainer, combined
+
+if TYPE_CHECKING:
+    from spare.data.task import Task
+    from spare.training.stages import Stages
 
 _FILES = (
     erm,
@@ -47,6 +54,7 @@ _FILES = (
     gdro,
     dfr,
     given,
+    outputs,
 )
 METHODS: dict[str, Method] = {
     file.METHOD.name: file.METHOD for file in _FILES if hasattr(file, "METHOD")
@@ -62,8 +70,8 @@ TRAINERS: dict[str, Trainer] = {
 def method_named(name: str) -> Method:
     """A method; INFERENCE+TRAINER; or, as `package.module:METHOD`, someone's own."""
     if ":" in name:
-        found = import_object("method", name, lambda value: isinstance(value, Method))
-        return replace(found, name=name)
+        method: Method = import_object("method", name, lambda value: isinstance(value, Method))
+        return replace(method, name=name)
     if "+" not in name:
         if name not in METHODS:
             raise unknown("method", name, METHODS)
@@ -76,7 +84,7 @@ def method_named(name: str) -> Method:
     halves = (INFERENCES[first], TRAINERS[second])
     for method in METHODS.values():
         if method.halves == halves:
-            raise InputError(f"{name} is what {method.name} is: name it {method.name}.")
+            raise InputError(f"{name} is the method {method.name}: call it {method.name}.")
     return combined(*halves)
 
 
@@ -85,9 +93,35 @@ def with_given_groups(name: str) -> str:
     method = method_named(name)
     if method.halves is None:
         raise InputError(
-            f"{name} does not train with groups: --groups goes with {', '.join(TRAINERS)}."
+            f"{name} does not train with groups: use --groups with {', '.join(TRAINERS)}."
         )
     return f"given+{method.halves[1].name}"
+
+
+def discovery_with(inference: str) -> Method:
+    """The recipe of `spare discover --inference NAME`: infers groups, and stops there.
+
+    It has the options, and so the presets, of the method that would train with these groups as
+    SPARE does; how that would sample them is what its probabilities say.
+
+    >>> discovery_with("eiil").name, discovery_with("spare").name, discovery_with("jtt").trains
+    ('eiil+spare', 'spare', False)
+    """
+    if inference not in INFERENCES:
+        raise unknown("inference", inference, INFERENCES)
+    half = INFERENCES[inference]
+
+    def fit(task: Task, stages: Stages, options: Any) -> Fitted:
+        inferred = half.infer(task, stages, options)
+        probabilities = importance_weights(
+            inferred.groups, task.train.labels, class_mass=options.class_mass
+        )
+        return Fitted(None, inferred, probabilities)
+
+    pair = spare.METHOD if half is spare.INFERENCE else combined(half, spare.TRAINER)
+    return replace(
+        pair, title=f"groups as {inference} infers them, without training", fit=fit, trains=False
+    )
 
 
 __all__ = [
@@ -96,6 +130,7 @@ __all__ = [
     "TRAINERS",
     "Fitted",
     "Method",
+    "discovery_with",
     "method_named",
     "with_given_groups",
 ]

@@ -2,12 +2,12 @@
 
     groups and sampling: SPARE's (spare.py)
     the loss: cross-entropy, and a contrast that makes the features of a class's largest cluster and
-    of its others alike (objectives/bridge.py)
+    of its other clusters alike (objectives/bridge.py)
     the epoch: the best worst inferred group of validation
 
-Sampling by inverse size shows the few examples without the shortcut often, but what they are apart
-from their colour, or place, is still learned from those few. Pulled to the many of their class,
-they teach the network to overlook what tells the two apart. No group label is used.
+Sampling by inverse size shows the few examples without the shortcut often, but what they have in
+common with their class is still learned from those few. Pulling them toward the many examples with
+the shortcut teaches the network to ignore what tells the two apart. No group label is used.
 """
 
 from __future__ import annotations
@@ -15,23 +15,21 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-import numpy as np
-
 from spare.data.task import Task
 from spare.errors import InputError, SpareWarning
 from spare.methods import spare
-from spare.methods.method import Inferred, Trainer, combined
+from spare.methods.method import Fitted, Inferred, Trainer, combined
 from spare.models import Classifier
 from spare.objectives.bridge import pulled_together
-from spare.training.loop import Trained
 from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)
 class BridgeOptions(spare.SamplingOptions):
-    #: How much pulling together counts beside cross-entropy.
+    #: Weight of pulling together, beside cross-entropy.
     bridge_weight: float = 0.5
-    #: Of the cosine similarities: the lower, the more the nearest examples of other classes count.
+    #: Temperature of the cosine similarities: the lower, the more the nearest examples of other
+    #: classes count.
     bridge_temperature: float = 0.1
 
     def __post_init__(self) -> None:
@@ -42,24 +40,22 @@ class BridgeOptions(spare.SamplingOptions):
             raise InputError(f"bridge_temperature is above 0, not {self.bridge_temperature}.")
 
 
-def train(
-    task: Task, stages: Stages, found: Inferred, options: BridgeOptions
-) -> tuple[Trained, np.ndarray]:
-    model = stages.fresh(task, found.initial)
+def train(task: Task, stages: Stages, inferred: Inferred, options: BridgeOptions) -> Fitted:
+    model = stages.fresh(task, inferred.weight_seed)
     assert isinstance(model, Classifier)
     if not model.trains_features:
         warnings.warn(
             "nothing before the model's head is trained, so bridge has nothing to pull together "
-            "and does what spare does: choose a model with features of its own, such as mlp.",
+            "and does what spare does: choose a model whose features are trained, such as mlp.",
             SpareWarning,
             stacklevel=2,
         )
     objective = pulled_together(
-        found.groups.in_majority(),
+        inferred.groups.in_majority(),
         weight=options.bridge_weight,
         temperature=options.bridge_temperature,
     )
-    return spare.train(task, stages, found, options, objective=objective)
+    return spare.train(task, stages, inferred, options, objective=objective)
 
 
 TRAINER = Trainer("bridge", train, BridgeOptions)
@@ -68,7 +64,7 @@ METHOD = combined(
     TRAINER,
     name="bridge",
     title="ours: SPARE, with the features of a class's clusters pulled together",
-    like="spare",
-    own_rule="val_inferred_groups",
+    preset_from="spare",
+    paper_rule="val_inferred_groups",
     cost="1x + T/epochs",
 )

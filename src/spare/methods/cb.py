@@ -1,4 +1,4 @@
-"""CB: class balancing. Examples drawn with replacement, each class with the same mass."""
+"""CB: class balancing. Examples sampled with replacement, every class with the same mass."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from spare.training.stages import Stages
 
 
 def fit(task: Task, stages: Stages, options: NoOptions) -> Fitted:
-    draw = GroupDraw(task.train.labels)
-    batches = weighted(draw, len(task.train), stages.settings.batch_size)
+    sampling = GroupDraw(task.train.labels)
+    batches = weighted(sampling, len(task.train), stages.settings.batch_size)
     return Fitted(stages.train("train", task, batches))
 
 
@@ -21,5 +21,5 @@ METHOD = Method(
     paper="Japkowicz and Stephen 2002",
     sees=sees("none"),
     fit=fit,
-    own_rule="val_average",  # the reading without group labels
+    paper_rule="val_average",  # needs no group labels
 )

@@ -4,17 +4,17 @@ Zhang, Sohoni, Zhang, Finn, Ré: Correct-N-Contrast: A Contrastive Approach for 
 to Spurious Correlations, ICML 2022.
 
     train plainly for T epochs; the slice of an example = the class that this model takes it for
-    train a fresh model on sub-batches of M anchors (class c, slice c), M positives (class c, slice
-    not c), M hard negatives (slice c, class not c) and M easy negatives (right, in the slice of the
-    first positive), one for every anchor: objectives/contrastive.py; the gradients of 32 are
-    averaged into a step
+    train a fresh model on one sub-batch per anchor: M anchors (class c, slice c), M positives
+    (class c, slice not c), M hard negatives (slice c, class not c) and M easy negatives (correct,
+    in the slice of the first positive); see objectives/contrastive.py. The gradients of 32
+    sub-batches are averaged into a step
 
-An epoch goes over the anchors, and each brings 4M images: with every anchor and M = 32 it costs up
-to 128 plain epochs. `anchor_share` takes some of the anchors only, as the official code does for
-CelebA: a tenth is 640,000 images an epoch on Colored MNIST's 50,000. Steps become fewer with it.
+An epoch visits the anchors, and each brings 4M images: with every anchor and M = 32 it costs up to
+128 plain epochs. `anchor_share` visits only some of the anchors, as the official code does for
+CelebA: a tenth is 640,000 images per epoch on Colored MNIST's 50,000, with fewer steps.
 
 Departures: slices are predictions, where the official code clusters features by default; a class
-without positives or hard negatives has no anchors, where that code fills in others; one optimiser
+without positives or hard negatives has no anchors, where that code fills in others; one optimizer
 serves encoder and head, and both gradients are zeroed after every step.
 """
 
@@ -29,7 +29,7 @@ from spare.data.task import Task
 from spare.errors import InputError, SpareWarning
 from spare.groups.mistakes import mistakes
 from spare.groups.result import groups_from_parts
-from spare.methods.method import Fitted, Method, sees
+from spare.methods.method import Fitted, Inferred, Method, sees
 from spare.methods.reference import ReferenceOptions, train_reference
 from spare.models import Classifier
 from spare.objectives.contrastive import correct_n_contrast
@@ -39,17 +39,17 @@ from spare.training.stages import Stages
 
 @dataclass(frozen=True)
 class CncOptions(ReferenceOptions):
-    #: Epochs of the second training, which takes these in place of the setting `epochs`.
+    #: Epochs of the second training, in place of the setting `epochs`.
     contrast_epochs: int = 3
-    #: M: how many of a sub-batch have each role, where there are so many.
+    #: M: examples of each role in a sub-batch, where there are so many.
     contrast_size: int = 32
-    #: Share of the anchors that an epoch goes over.
+    #: Share of the anchors that an epoch visits.
     anchor_share: float = 1.0
     #: Sub-batches whose gradients are averaged into one step; in place of `accumulate`.
     sub_batches_per_step: int = 32
-    #: Of the cosine similarities: the lower, the more the nearest negatives count.
+    #: Temperature of the cosine similarities: the lower, the more the nearest negatives count.
     contrast_temperature: float = 0.05
-    #: How much contrast counts; the rest is cross-entropy.
+    #: Weight of the contrast; the rest is cross-entropy.
     contrast_weight: float = 0.75
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ def fit(task: Task, stages: Stages, options: CncOptions) -> Fitted:
     if not reference.model.trains_features:
         warnings.warn(
             "nothing before the model's head is trained, so contrast has no effect on it: choose a "
-            "model with features of its own, such as mlp.",
+            "model whose features are trained, such as mlp.",
             SpareWarning,
             stacklevel=2,
         )
@@ -90,6 +90,7 @@ def fit(task: Task, stages: Stages, options: CncOptions) -> Fitted:
         for name, split in splits.items()
         if name != "train"
     }
+    stages.use_groups(held_out.get("val"))
     trained = stages.train(
         "train",
         task,
@@ -102,14 +103,16 @@ def fit(task: Task, stages: Stages, options: CncOptions) -> Fitted:
         objective=correct_n_contrast(
             slices, temperature=options.contrast_temperature, weight=options.contrast_weight
         ),
-        inferred_groups=held_out.get("val"),
     )
-    notes = {
-        "mistakes": int(wrong.sum()),
-        "classes_with_anchors": len(pools.classes),
-        "anchors_in_a_sub_batch": pools.cut(options.contrast_size),
-    }
-    return Fitted(trained, groups, held_out, notes, pools.probabilities(options.contrast_size))
+    return Fitted(
+        trained,
+        Inferred(groups, held_out, {"mistakes": int(wrong.sum())}),
+        pools.probabilities(options.contrast_size),
+        {
+            "classes_with_anchors": len(pools.classes),
+            "anchors_in_a_sub_batch": pools.cut(options.contrast_size),
+        },
+    )
 
 
 METHOD = Method(

@@ -3,14 +3,14 @@
 Kirichenko, Izmailov, Wilson: Last Layer Re-Training is Sufficient for Robustness to Spurious
 Correlations, ICLR 2023.
 
-    train plainly; h = the last features, less their mean over training, by their deviation there
+    train plainly; h = the features before the last layer, standardized by training's
     balanced subset: every true group cut at random to the size of the smallest
-    C: of the grid, that whose regression on one such subset has the best worst group on validation
-    fit y on h by L1-penalised logistic regression on fresh balanced subsets, so often as `refits`
+    C: of the grid, the one whose regression on such a subset has the best worst group on validation
+    fit y on h by L1-penalized logistic regression on fresh balanced subsets, `refits` times
     last layer = the mean of these regressions' coefficients and intercepts
 
-Departures: with more than two classes it is one multinomial regression, where the authors' code has
-one a class against the rest; the plain training has the run's settings.
+Departures: more than two classes are one multinomial regression, where the authors' code has one
+per class against the rest; the plain training has the run's settings.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import torch
 from spare.data.task import Split, Task
 from spare.errors import InputError, SpareWarning
 from spare.methods.method import Fitted, Method, sees
+from spare.methods.reference import refuse_outputs
 from spare.models import Classifier
 from spare.training.batches import shuffled
 from spare.training.checkpoint import State, snapshot
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
 HANDFUL = 5
 #: A regression ends when no coefficient moves by more than this share of the largest.
 TOLERANCE = 1e-3
-#: And at the latest after so many products of a feature and a coefficient: a few seconds.
+#: It is stopped after so many products of a feature and a coefficient: a few seconds.
 MOST_PRODUCTS = 600_000_000
 
 
 @dataclass(frozen=True)
 class DfrOptions:
-    #: Inverse strengths of the L1 penalty that are tried; one alone is taken without trying.
+    #: Inverse strengths of the L1 penalty that are tried; a single one is used untried.
     c_grid: tuple[float, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
-    #: Regressions, each on a balanced subset of its own, whose coefficients are averaged.
+    #: Regressions, each on another balanced subset, whose coefficients are averaged.
     refits: int = 10
 
     def __post_init__(self) -> None:
@@ -81,24 +82,24 @@ class Examples:
 
 @dataclass(frozen=True)
 class Layer:
-    """A linear layer on features as they are: (classes, features) and (classes,)."""
+    """A linear layer on unscaled features: (classes, features) and (classes,)."""
 
     weight: np.ndarray
     bias: np.ndarray
-    #: How many of the regressions that it is the mean of were broken off.
+    #: How many of the regressions that it is the mean of did not converge.
     unfinished: int = 0
 
     def worst_group(self, examples: Examples) -> float:
-        said = (examples.features @ self.weight.T + self.bias).argmax(1)
-        return worst_accuracy(said == examples.labels, examples.groups)
+        predictions = (examples.features @ self.weight.T + self.bias).argmax(1)
+        return worst_accuracy(predictions == examples.labels, examples.groups)
 
 
 def fit(task: Task, stages: Stages, options: DfrOptions) -> Fitted:
     groups = checked_groups(task, task.train, "training")
-    chosen_by = _validation(task) if len(options.c_grid) > 1 else None
+    validation = _validation(task) if len(options.c_grid) > 1 else None
     base, features = train_base(task, stages)
     train = Examples(features, np.asarray(task.train.labels), groups)
-    val = None if chosen_by is None else examples_of(base, *chosen_by, stages)
+    val = None if validation is None else examples_of(base, *validation, stages)
     return refitted(base, features, stages, options, pool=train, fitting=train, tuning=val)
 
 
@@ -111,35 +112,35 @@ def _validation(task: Task) -> tuple[Split, np.ndarray]:
     return task.val, task.groups(task.val)
 
 
-def checked_groups(task: Task, split: Split, called: str, least: int = 1) -> np.ndarray:
+def checked_groups(task: Task, split: Split, split_name: str, least: int = 1) -> np.ndarray:
     """The true groups of the examples that the last layer is fitted to, if there are enough."""
     groups = task.groups(split)
     missing = sorted(set(range(len(task.class_names))) - set(np.unique(split.labels).tolist()))
     if missing or len(task.class_names) < 2:
         raise InputError(
-            f"DFR needs {called} examples of two classes or more, and of every class, but "
+            f"DFR needs {split_name} examples of two classes or more, and of every class, but "
             + (f"{task.class_names[missing[0]]!r} has none" if missing else "there is one class")
             + ": add some."
         )
     sizes = np.bincount(groups, minlength=len(task.group_names))
     absent = np.flatnonzero(sizes == 0)
     smallest = int(np.where(sizes == 0, sizes.max(), sizes).argmin())
-    said = f"the smallest group, {task.group_names[smallest]}, has {sizes[smallest]} {called}"
+    fact = f"the smallest group, {task.group_names[smallest]}, has {sizes[smallest]} {split_name}"
     if sizes[smallest] < least:
         raise InputError(
-            f"{said} example, and DFR needs one to fit and one to choose C by: add some, or give a "
+            f"{fact} example, and DFR needs one to fit and one to choose C by: add some, or give a "
             f"c_grid of one number."
         )
     if sizes[smallest] < HANDFUL * least:
         warnings.warn(
-            f"{said} examples, and a balanced subset has no more of any other: what the last layer "
+            f"{fact} examples, and a balanced subset has no more of any other: what the last layer "
             f"learns is mostly chance; add some.",
             SpareWarning,
             stacklevel=2,
         )
     if len(absent):
         warnings.warn(
-            f"{len(absent)} of {len(sizes)} groups have no {called} example, the first of them "
+            f"{len(absent)} of {len(sizes)} groups have no {split_name} example, such as "
             f"{task.group_names[absent[0]]}: only the others are balanced; add some.",
             SpareWarning,
             stacklevel=2,
@@ -149,16 +150,12 @@ def checked_groups(task: Task, split: Split, called: str, least: int = 1) -> np.
 
 def train_base(task: Task, stages: Stages) -> tuple[Trained, np.ndarray]:
     """The plainly trained model, and its features of the training examples."""
+    refuse_outputs(task)
     model = stages.fresh(task)
     if not isinstance(model, Classifier) or model.head.bias is None:
         raise InputError("DFR needs a model whose last layer is linear and has a bias.")
-    base = stages.train(
-        "base",
-        task,
-        shuffled(len(task.train), stages.settings.batch_size),
-        validate=False,
-        as_part="early",
-    )
+    batches = shuffled(len(task.train), stages.settings.batch_size)
+    base = stages.train("early/base", task, batches)
     return base, stages.outputs(base, task.train).features.numpy()
 
 
@@ -178,9 +175,14 @@ def refitted(
 ) -> Fitted:
     """The base with another last layer.
 
-    pool      what the last layer is fitted to, in balanced subsets
-    fitting   what the regressions that C is chosen among are fitted to
-    tuning    where their worst group is measured; None for the only C that there is
+    Parameters
+    ----------
+    pool
+        What the last layer is fitted to, in balanced subsets.
+    fitting
+        What the regressions that C is chosen by are fitted to.
+    tuning
+        Where their worst group is measured; None where there is only one C.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -202,7 +204,7 @@ def refitted(
     if unfinished:
         warnings.warn(
             f"{unfinished} of {len(tried) + len(layers)} regressions for the last layer were "
-            f"broken off before they had settled: smaller numbers in c_grid settle sooner.",
+            f"stopped before they converged: smaller numbers in c_grid converge sooner.",
             SpareWarning,
             stacklevel=2,
         )
@@ -218,10 +220,10 @@ def refitted(
 
 
 def l1_regression(classes: int, rng: np.random.Generator) -> LogisticRegression:
-    """liblinear, the authors' choice, knows two classes only."""
+    """By liblinear, the authors' choice, for two classes; it knows no more."""
     from sklearn.linear_model import LogisticRegression
 
-    # How scikit-learn is asked for L1 changed in 1.8, where the default of l1_ratio did too.
+    # How L1 is requested changed in scikit-learn 1.8, together with the default of l1_ratio.
     old = LogisticRegression().l1_ratio is None
     l1: dict[str, Any] = {"penalty": "l1"} if old else {"l1_ratio": 1.0}
     return LogisticRegression(
@@ -236,7 +238,7 @@ def l1_regression(classes: int, rng: np.random.Generator) -> LogisticRegression:
 def fitted_layer(
     regression: LogisticRegression, c: float, scaler: StandardScaler, examples: Examples
 ) -> Layer:
-    """One regression of the labels on the standardised features, as a layer of all classes."""
+    """One regression of the labels on the standardized features, as a layer of all classes."""
     from sklearn.exceptions import ConvergenceWarning
 
     most = 100
@@ -256,7 +258,7 @@ def fitted_layer(
 
 
 def folded(layer: Layer, mean: np.ndarray, scale: np.ndarray) -> Layer:
-    """The layer that says of features what this one says of them standardised."""
+    """The layer that gives for unscaled features what this one gives for standardized ones."""
     weight = layer.weight / scale
     return Layer(weight, layer.bias - weight @ mean, layer.unfinished)
 

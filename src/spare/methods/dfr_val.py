@@ -4,12 +4,12 @@ Kirichenko, Izmailov, Wilson: Last Layer Re-Training is Sufficient for Robustnes
 Correlations, ICLR 2023.
 
     as dfr, with balanced subsets of the validation split:
-    C: fitted on a balanced subset of one half, the best worst group of the other half
+    C: fitted on a balanced subset of one half, chosen by the worst group of the other half
     the last layer: fitted on fresh balanced subsets of all of it
 
-So a run's scores on validation are of examples that the last layer was fitted to.
+So a run's validation scores are of examples that the last layer was fitted to.
 
-A departure: each group is halved by itself, so that a small one is in both halves.
+A departure: every group is halved separately, so that a small one is in both halves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spare.training.stages import Stages
 
 @dataclass(frozen=True)
 class DfrValOptions(DfrOptions):
-    #: Regressions, each on a balanced subset of its own, whose coefficients are averaged.
+    #: Regressions, each on another balanced subset, whose coefficients are averaged.
     refits: int = 20
 
 

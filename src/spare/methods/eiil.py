@@ -4,7 +4,7 @@ Creager, Jacobsen, Zemel: Environment Inference for Invariant Learning, ICML 202
 
     train plainly for T epochs; two environments between which its loss varies most
     (groups/environments.py)
-    train a fresh model with Group DRO over the environments, each drawn with the same mass
+    train a fresh model with Group DRO over the environments, both sampled with the same mass
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class EiilOptions(ReferenceOptions):
     #: Steps and learning rate of the environments' weights; 0 steps for the maximum itself.
     environment_steps: int = 10_000
     environment_lr: float = 0.001
-    #: Infer environments in each class by itself, and take the worst case over class x environment.
+    #: Infer environments within each class, and take the worst case over class x environment.
     per_class: bool = False
 
     def __post_init__(self) -> None:
@@ -43,15 +43,15 @@ def infer(task: Task, stages: Stages, options: EiilOptions) -> Inferred:
     for name, split in task.splits().items():
         logits = stages.outputs(reference, split).logits.numpy()
         labels = np.asarray(split.labels)
-        # Held-out examples go where the maximum has them; weights s exist for training's alone.
+        # Held-out examples go where the maximum puts them: only training's have weights s.
         steps = options.environment_steps if name == "train" else 0
-        among = [labels == c for c in np.unique(labels)] if options.per_class else [labels >= 0]
+        subsets = [labels == c for c in np.unique(labels)] if options.per_class else [labels >= 0]
         parts[name] = np.zeros(len(labels), dtype=np.int64)
         with stages.timed("inference"):
-            for own in among:
-                parts[name][own] = environments(
-                    logits[own],
-                    labels[own],
+            for rows in subsets:
+                parts[name][rows] = environments(
+                    logits[rows],
+                    labels[rows],
                     steps=steps,
                     lr=options.environment_lr,
                     seed=stages.seed,
@@ -70,6 +70,7 @@ def infer(task: Task, stages: Stages, options: EiilOptions) -> Inferred:
         {"second_environment": int(parts["train"].sum())},
         environments=None if options.per_class else parts["train"],
         early=reference.last,
+        early_epoch=options.reference_epochs,
     )
 
 

@@ -1,4 +1,4 @@
-"""ERM: plain training. Every example once an epoch, mean cross-entropy."""
+"""ERM: plain training. Every example once per epoch, mean cross-entropy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def fit(task: Task, stages: Stages, options: NoOptions) -> Fitted:
 
 METHOD = Method(
     name="erm",
-    title="plain training (empirical risk minimisation)",
+    title="plain training (empirical risk minimization)",
     paper="Vapnik 1991",
     sees=sees("none"),
     fit=fit,
-    own_rule="val_average",  # the reading without group labels
+    paper_rule="val_average",  # needs no group labels
 )

@@ -1,4 +1,4 @@
-"""GB: group balancing. Examples drawn with replacement, each true group with the same mass.
+"""GB: group balancing. Examples sampled with replacement, every true group with the same mass.
 
 Idrissi et al.: Simple data balancing achieves competitive worst-group-accuracy, CLeaR 2022.
 
@@ -15,35 +15,29 @@ from spare.data.task import Task
 from spare.errors import SpareWarning
 from spare.groups.result import groups_from_parts, parts_by_size
 from spare.groups.weights import GroupDraw
-from spare.methods.method import Inference, Inferred, NoOptions, Trainer, combined, sees
+from spare.methods.method import Fitted, Inference, Inferred, NoOptions, Trainer, combined, sees
 from spare.training.batches import weighted
-from spare.training.loop import Trained
 from spare.training.stages import Stages
 
 
 def infer(task: Task, stages: Stages, options: NoOptions) -> Inferred:
     labels = np.asarray(task.train.labels)
-    true = task.groups(task.train)
+    true_groups = task.groups(task.train)
     if task.val is not None and task.val.attributes:
-        for group in np.setdiff1d(task.groups(task.val), true):
+        for group in np.setdiff1d(task.groups(task.val), true_groups):
             warnings.warn(
-                f"group {task.group_names[group]} is in validation and has no training example: "
-                f"nothing can be balanced for it.",
+                f"group {task.group_names[group]} is in validation but has no training example, so "
+                f"it cannot be balanced: add some.",
                 SpareWarning,
                 stacklevel=2,
             )
-    return Inferred(groups_from_parts(parts_by_size(true, labels), labels))
+    return Inferred(groups_from_parts(parts_by_size(true_groups, labels), labels))
 
 
-def train(
-    task: Task, stages: Stages, found: Inferred, options: NoOptions
-) -> tuple[Trained, np.ndarray]:
-    draw = GroupDraw(found.groups.ids)
-    batches = weighted(draw, len(task.train), stages.settings.batch_size)
-    trained = stages.train(
-        "train", task, batches, initial=found.initial, inferred_groups=found.held_out.get("val")
-    )
-    return trained, draw.probabilities
+def train(task: Task, stages: Stages, inferred: Inferred, options: NoOptions) -> Fitted:
+    sampling = GroupDraw(inferred.groups.ids)
+    batches = weighted(sampling, len(task.train), stages.settings.batch_size)
+    return Fitted(stages.train("train", task, batches), inferred, sampling.probabilities)
 
 
 INFERENCE = Inference("truth", sees("train"), infer, names_held_out=False)

@@ -1,4 +1,4 @@
-"""GDRO: Group DRO on the true groups (objectives/group_dro.py), each drawn with the same mass.
+"""GDRO: Group DRO on the true groups (objectives/group_dro.py), all sampled with the same mass.
 
 Sagawa, Koh, Hashimoto, Liang: Distributionally Robust Neural Networks for Group Shifts, ICLR 2020.
 """
@@ -13,10 +13,9 @@ from spare.data.task import Task
 from spare.errors import InputError
 from spare.groups.weights import GroupDraw
 from spare.methods.gb import INFERENCE as TRUTH
-from spare.methods.method import Inferred, Trainer, combined
+from spare.methods.method import Fitted, Inferred, Trainer, combined
 from spare.objectives.group_dro import GroupDro
 from spare.training.batches import shuffled, weighted
-from spare.training.loop import Trained
 from spare.training.stages import Stages
 
 
@@ -24,9 +23,9 @@ from spare.training.stages import Stages
 class GdroOptions:
     #: Step size of the groups' weights.
     eta: float = 0.01
-    #: K: how much more a small group counts.
+    #: K: the larger, the more a small group counts.
     adjustment: float = 0.0
-    #: Draw every group with the same mass; else every example once an epoch.
+    #: Sample every group with the same mass; otherwise every example once per epoch.
     balanced: bool = True
 
     def __post_init__(self) -> None:
@@ -36,21 +35,18 @@ class GdroOptions:
             )
 
 
-def train(
-    task: Task, stages: Stages, found: Inferred, options: GdroOptions
-) -> tuple[Trained, np.ndarray]:
-    over = found.worst_case_over
-    draw = GroupDraw(over)
-    n, batch_size = len(over), stages.settings.batch_size
+def train(task: Task, stages: Stages, inferred: Inferred, options: GdroOptions) -> Fitted:
+    groups = inferred.worst_case_over
+    sampling = GroupDraw(groups)
+    n, batch_size = len(groups), stages.settings.batch_size
     trained = stages.train(
         "train",
         task,
-        weighted(draw, n, batch_size) if options.balanced else shuffled(n, batch_size),
-        objective=GroupDro(over, options.eta, options.adjustment),
-        initial=found.initial,
-        inferred_groups=found.held_out.get("val"),
+        weighted(sampling, n, batch_size) if options.balanced else shuffled(n, batch_size),
+        objective=GroupDro(groups, options.eta, options.adjustment),
     )
-    return trained, draw.probabilities if options.balanced else np.full(n, 1 / n)
+    probabilities = sampling.probabilities if options.balanced else np.full(n, 1 / n)
+    return Fitted(trained, inferred, probabilities)
 
 
 TRAINER = Trainer("gdro", train, GdroOptions)

@@ -8,8 +8,8 @@ Classification Problems, NeurIPS 2020.
     train a fresh model with Group DRO over the clusters; its paper selects the epoch by the worst
     cluster's accuracy on validation
 
-Departures: features are standardised unless scaling=unit is set, as the authors' code has it, and
-PCA stands in where umap-learn is not installed.
+Departures: features are standardized, where the authors' code scales them as scaling=unit does, and
+PCA replaces UMAP where umap-learn is not installed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from torch import Tensor, nn
 
 from spare.data.task import Split, Task
 from spare.errors import InputError, unknown
-from spare.groups.strata import REDUCTIONS, SCALINGS, infer_strata
+from spare.groups.reduction import REDUCTIONS, SCALINGS, available_reduction
+from spare.groups.strata import infer_strata
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
+from spare.methods.reference import refuse_outputs
 from spare.models import Classifier
 from spare.training.batches import shuffled
 from spare.training.loop import Trained
@@ -39,9 +41,9 @@ class StrataOptions:
     #: How features are reduced: umap or pca (2-D), boundary (1-D, across the decision boundary of
     #: two classes), none, or auto: umap if umap-learn is installed, else pca.
     reduction: str = "auto"
-    #: Clusters a class: 2 to so many are tried.
+    #: Largest number of clusters per class that is tried.
     strata_max: int = 10
-    #: Split clusters in 5, and keep the pieces that are clear, hard and large enough.
+    #: Split clusters in 5, and keep the pieces that are clear, hard and large enough apart.
     overcluster: bool = True
 
     def __post_init__(self) -> None:
@@ -54,47 +56,49 @@ class StrataOptions:
 
 
 def infer(task: Task, stages: Stages, options: StrataOptions) -> Inferred:
+    refuse_outputs(task)
     if options.reduction == "boundary" and len(task.class_names) != 2:
         raise InputError(
             f"reduction=boundary is for two classes, and {task.name} has "
             f"{len(task.class_names)}: use reduction=umap or pca."
         )
     model, epoch = _best_plain_model(task, stages)
-    said = {name: stages.outputs(model, split) for name, split in task.splits().items()}
+    outputs = {name: stages.outputs(model, split) for name, split in task.splits().items()}
+    reduction = available_reduction(options.reduction)
     with stages.timed("inference"):
-        strata = infer_strata(
-            _features(said["train"]),
+        groups = infer_strata(
+            _features(outputs["train"]),
             task.train.labels,
-            _losses(said["train"], task.train) if options.overcluster else None,
-            val=None if task.val is None else (_features(said["val"]), task.val.labels),
+            _losses(outputs["train"], task.train) if options.overcluster else None,
+            val=None if task.val is None else (_features(outputs["val"]), task.val.labels),
             scaling=options.scaling,
-            reduction=options.reduction,
-            normal=_normal(model) if options.reduction == "boundary" else None,
+            reduction=reduction,
+            normal=_normal(model) if reduction == "boundary" else None,
             strata_max=options.strata_max,
             overcluster=options.overcluster,
             seed=stages.seed,
         )
         held_out = {
-            name: strata.assign(_features(said[name]), split.labels)
+            name: groups.assign(_features(outputs[name]), split.labels)
             for name, split in task.splits().items()
             if name != "train"
         }
     return Inferred(
-        strata,
+        groups,
         held_out,
-        {"separated_at": epoch, "reduction": strata.reduction},
+        {"separated_at": epoch, "reduction": reduction},
         early=model.last,
+        early_epoch=epoch,
     )
 
 
 def _best_plain_model(task: Task, stages: Stages) -> tuple[Trained, int]:
-    """The weights of the best average accuracy on validation (the last without it), and when."""
+    """The weights with the best average on validation (else the last), and their epoch."""
     trained = stages.train(
-        "reference",
+        "early/reference",
         task,
         shuffled(len(task.train), stages.settings.batch_size),
         select="val_average",
-        as_part="early",
     )
     if "val_average" not in trained.kept:
         return trained, len(trained.history)
@@ -102,13 +106,13 @@ def _best_plain_model(task: Task, stages: Stages) -> tuple[Trained, int]:
     return replace(trained, last=best.state), best.epoch
 
 
-def _features(said: Outputs) -> Tensor:
-    return said.features.flatten(1)
+def _features(outputs: Outputs) -> Tensor:
+    return outputs.features.flatten(1)
 
 
-def _losses(said: Outputs, split: Split) -> Tensor:
+def _losses(outputs: Outputs, split: Split) -> Tensor:
     labels = torch.as_tensor(np.asarray(split.labels), dtype=torch.long)
-    return nn.functional.cross_entropy(said.logits, labels, reduction="none")
+    return nn.functional.cross_entropy(outputs.logits, labels, reduction="none")
 
 
 def _normal(trained: Trained) -> Tensor:
@@ -125,6 +129,6 @@ METHOD = combined(
     name="george",
     title="clusters of a trained model's features, then Group DRO over them",
     paper="Sohoni et al. 2020",
-    own_rule="val_inferred_groups",
+    paper_rule="val_inferred_groups",
     cost="2x",
 )

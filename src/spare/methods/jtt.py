@@ -4,7 +4,8 @@ Liu et al.: Just Train Twice: Improving Group Robustness without Training Group 
 2021.
 
     train plainly for T epochs; E = the training examples that this model gets wrong
-    train a fresh model plainly on every example once and those of E `upweight` times more
+    train a fresh model plainly on every example once per epoch, and on those of E `upweight` times
+    more
 
 As halves: mistakes (`jtt`), and repeating the minorities of any inference (`jtt`).
 """
@@ -19,16 +20,15 @@ from spare.data.task import Task
 from spare.errors import InputError
 from spare.groups.mistakes import mistakes
 from spare.groups.result import groups_from_parts
-from spare.methods.method import Inference, Inferred, Trainer, combined, sees
+from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined, sees
 from spare.methods.reference import ReferenceOptions, train_reference
 from spare.training.batches import repeated
-from spare.training.loop import Trained
 from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)
 class UpweightOptions:
-    #: How many more times than the others an example of a minority is seen in an epoch.
+    #: How many more times per epoch an example of a minority is seen than any other.
     upweight: int = 50
 
     def __post_init__(self) -> None:
@@ -48,21 +48,19 @@ def infer(task: Task, stages: Stages, options: ReferenceOptions) -> Inferred:
         for name in wrong
         if name != "train"
     }
-    return Inferred(groups, held_out, {"mistakes": int(wrong["train"].sum())}, early=reference.last)
-
-
-def train(
-    task: Task, stages: Stages, found: Inferred, options: UpweightOptions
-) -> tuple[Trained, np.ndarray]:
-    copies = np.where(found.groups.in_majority(), 1, 1 + options.upweight)
-    trained = stages.train(
-        "train",
-        task,
-        repeated(copies, stages.settings.batch_size),
-        initial=found.initial,
-        inferred_groups=found.held_out.get("val"),
+    return Inferred(
+        groups,
+        held_out,
+        {"mistakes": int(wrong["train"].sum())},
+        early=reference.last,
+        early_epoch=options.reference_epochs,
     )
-    return trained, copies / copies.sum()
+
+
+def train(task: Task, stages: Stages, inferred: Inferred, options: UpweightOptions) -> Fitted:
+    copies = np.where(inferred.groups.in_majority(), 1, 1 + options.upweight)
+    trained = stages.train("train", task, repeated(copies, stages.settings.batch_size))
+    return Fitted(trained, inferred, copies / copies.sum())
 
 
 INFERENCE = Inference("jtt", sees("none"), infer, ReferenceOptions)

@@ -3,11 +3,12 @@
 Nam, Cha, Ahn, Lee, Shin: Learning from Failure: De-biasing Classifier from Biased Classifier,
 NeurIPS 2020.
 
-    train two networks on the same batches: a biased one, whose loss dwells on what it finds easy,
-    and the one that is kept, in which an example counts by how much harder the biased one finds it
+    train two networks on the same batches: a biased one, whose loss favors what it finds easy, and
+    the one that is kept, in which an example counts by how much harder the biased one finds it
     (objectives/failure.py)
 
-A departure: both are trained by the run's optimiser, SGD with momentum, where the paper has Adam.
+A departure: both are trained by the run's optimizer, by default SGD with momentum; the paper has
+Adam.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from spare.training.stages import Stages
 
 @dataclass(frozen=True)
 class LffOptions:
-    #: q of the generalised cross-entropy: how much the biased network dwells on what is easy.
+    #: q of the generalized cross-entropy: how much the biased network favors what is easy.
     gce_q: float = 0.7
-    #: How much of an example's average loss stays when it is seen again.
+    #: How much of an example's average loss is kept when it is seen again.
     loss_average: float = 0.7
 
     def __post_init__(self) -> None:
@@ -39,8 +40,8 @@ class LffOptions:
 def fit(task: Task, stages: Stages, options: LffOptions) -> Fitted:
     labels = task.train.labels
     objective = LearningFromFailure(
-        # Other initial weights than the network that is kept has.
-        stages.fresh(task, initial=1),
+        # Not the initial weights of the network that is kept.
+        stages.fresh(task, weight_seed=1),
         labels,
         options.gce_q,
         options.loss_average,

@@ -32,7 +32,7 @@ class NoOptions:
 
 @dataclass(frozen=True)
 class EarlyOutputs:
-    """What an early model said of every training example; epoch None for outputs that were given."""
+    """What an early model said of every training example; epoch None for outputs someone brings."""
 
     epoch: int | None
     #: (examples, classes), each row summing to 1.

@@ -3,12 +3,12 @@
 Ahmed, Bengio, van Seijen, Courville: Systematic Generalisation with Group Invariant Predictions,
 ICLR 2021.
 
-    train plainly for T epochs; part each class in a majority and a minority
-    go on from there: the two parts count the same, and within a class the mean predictions of the
-    two are pulled together (objectives/invariance.py)
+    train plainly for T epochs; divide each class into a majority and a minority
+    continue from there: the two count the same, and within a class their mean predictions are
+    pulled together (objectives/invariance.py)
 
-A departure: the parts are EIIL's environments within each class, as the SPARE paper describes PGI.
-PGI itself trains a small network a class for the same objective.
+A departure: majority and minority are EIIL's environments within each class, as the SPARE paper
+describes PGI. PGI itself trains one small network per class for the same objective.
 """
 
 from __future__ import annotations
@@ -16,22 +16,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from spare.data.task import Task
 from spare.errors import InputError
 from spare.groups.weights import GroupDraw
 from spare.methods.eiil import INFERENCE as EIIL
-from spare.methods.method import Inferred, Trainer, combined
+from spare.methods.method import Fitted, Inferred, Trainer, combined
 from spare.objectives.invariance import GroupInvariance
 from spare.training.batches import weighted
-from spare.training.loop import Trained
 from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)
 class InvarianceOptions:
-    #: w: how much the divergence counts once it has grown.
+    #: w: weight of the divergence once it has grown.
     invariance_weight: float = 1.0
     #: Epochs over which it grows from 0.
     invariance_epochs: int = 5
@@ -41,27 +38,23 @@ class InvarianceOptions:
             raise InputError("invariance_weight and invariance_epochs are at least 0.")
 
 
-def train(
-    task: Task, stages: Stages, found: Inferred, options: InvarianceOptions
-) -> tuple[Trained, np.ndarray]:
-    minority = ~found.groups.in_majority()
+def train(task: Task, stages: Stages, inferred: Inferred, options: InvarianceOptions) -> Fitted:
+    minority = ~inferred.groups.in_majority()
     n, batch_size = len(minority), stages.settings.batch_size
-    # Both parts with the same mass, or a batch of 32 hardly ever has a minority to compare with.
-    draw = GroupDraw(minority)
+    # Both with the same mass, or a batch of 32 hardly ever has a minority to compare with.
+    sampling = GroupDraw(minority)
     trained = stages.train(
         "train",
         task,
-        weighted(draw, n, batch_size),
+        weighted(sampling, n, batch_size),
         objective=GroupInvariance(
             minority,
             options.invariance_weight,
             options.invariance_epochs * math.ceil(n / batch_size),
         ),
-        start=found.early,
-        initial=found.initial,
-        inferred_groups=found.held_out.get("val"),
+        start=inferred.early,
     )
-    return trained, draw.probabilities
+    return Fitted(trained, inferred, sampling.probabilities)
 
 
 TRAINER = Trainer("pgi", train, InvarianceOptions)
@@ -69,7 +62,7 @@ METHOD = combined(
     EIIL,
     TRAINER,
     name="pgi",
-    title="predictive group invariance: a class's parts should be predicted alike",
+    title="predictive group invariance: predictions of a class should not depend on its groups",
     paper="Ahmed et al. 2021",
     cost="1x + T/epochs",
 )

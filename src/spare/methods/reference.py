@@ -1,4 +1,4 @@
-"""The plain model that a method looks at before it trains: JTT's, EIIL's, PGI's, CnC's."""
+"""Plain training before the real one: what JTT, EIIL, PGI, CnC and others look at first."""
 
 from __future__ import annotations
 
@@ -25,8 +25,17 @@ class ReferenceOptions:
             raise InputError(f"reference_epochs is at least 1, not {self.reference_epochs}.")
 
 
+def refuse_outputs(task: Task) -> None:
+    """An early model needs inputs to be trained on."""
+    if task.holds_outputs:
+        raise InputError(
+            f"{task.name} holds a model's outputs, and no early model can be trained on those: "
+            f"use --inference outputs, which clusters them as they are."
+        )
+
+
 def early_settings(settings: Settings, lr: float, weight_decay: float) -> Settings:
-    """For a short training beforehand; a rate of 0 and a decay below 0 are the settings' own."""
+    """For a short early training; a rate of 0 and a decay below 0 stand for those of `settings`."""
     return replace(
         settings,
         schedule="constant",
@@ -38,12 +47,11 @@ def early_settings(settings: Settings, lr: float, weight_decay: float) -> Settin
 
 
 def train_reference(task: Task, stages: Stages, options: ReferenceOptions) -> Trained:
+    refuse_outputs(task)
     settings = early_settings(stages.settings, options.early_lr, options.early_weight_decay)
     return stages.train(
-        "reference",
+        "early/reference",
         task,
         shuffled(len(task.train), settings.batch_size),
         settings=replace(settings, epochs=options.reference_epochs),
-        validate=False,
-        as_part="early",
     )

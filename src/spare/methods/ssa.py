@@ -4,18 +4,18 @@ Nam, Kim, Lee, Shin: Spread Spurious Attribute: Improving Worst-group Accuracy w
 Attribute Estimation, ICLR 2022.
 
     halve the validation split, whose attributes are known: one half to learn from, one to select by
-    part the training split in 3 folds; for each of them
-        learn to predict the attribute from the labelled half and, by pseudo-labels, from the two
+    divide the training split into 3 folds; for each of them
+        learn to predict the attribute from the labeled half and, by pseudo-labels, from the two
         other folds (objectives/pseudo_labels.py); keep the weights with the best accuracy on the
         worst group of the other half; predict the attribute of the fold
     train with Group DRO over the groups (label, predicted attribute)
 
 Several attributes are predicted as one, their product. Groups of held-out examples are predicted
-too, those of validation included: by the mean of the three predictors' probabilities, among the
-groups that the class has in training.
+too, validation's included: by the mean of the three predictors' probabilities, among the groups
+that the class has in training.
 
-Departures: the weights are compared at a few evenly spread moments; the halves are stratified by
-group and the folds by class; labelled examples are not augmented where the validation split is not.
+Departures: the weights are compared at a few evenly spaced steps; the halves are stratified by
+group and the folds by class; labeled examples are not augmented where the validation split is not.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from spare.errors import InputError, SpareWarning
 from spare.groups.result import groups_from_parts
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
-from spare.methods.reference import early_settings
+from spare.methods.reference import early_settings, refuse_outputs
 from spare.objectives.pseudo_labels import pseudo_label_loss
 from spare.training.batches import paired
 from spare.training.loop import Trained
 from spare.training.selection import worst_accuracy
-from spare.training.stages import Stages
+from spare.training.stages import Stages, with_outputs
 
 FOLDS = 3
 
 
 @dataclass(frozen=True)
 class SsaOptions:
-    #: Steps of each of the three attribute predictors (rounded up to a multiple of the checks); a
-    #: step sees a batch with the attribute and one without.
+    #: Steps of each of the three attribute predictors, rounded up to a multiple of the checks; a
+    #: step takes a batch with the attribute and one without.
     attribute_steps: int = 1000
-    #: How often on the way, evenly spread, their weights are compared on the selection half.
+    #: How often their weights are compared on the selection half, at evenly spaced steps.
     attribute_checks: int = 5
     #: tau: how sure a predictor must be of an example of the rarest group to learn from it.
     attribute_confidence: float = 0.95
-    #: Their learning rate and weight decay; 0 and -1 for those of the settings.
+    #: Learning rate and weight decay of the predictors; 0 and -1 for those of the settings.
     attribute_lr: float = 0.0
     attribute_weight_decay: float = -1.0
 
@@ -84,89 +84,86 @@ class _Half:
 
 
 def infer(task: Task, stages: Stages, options: SsaOptions) -> Inferred:
+    refuse_outputs(task)
     train = replace(task.train, attributes=None)
     labels = np.asarray(train.labels)
     values = math.prod(len(names) for names in task.attribute_values.values())
-    labelled, selection = _halves(task, values, stages.seed)
+    labeled, selection = _halves(task, values, stages.seed)
     fold_of = _folds(labels, stages.seed)
     held_out = {name: split for name, split in task.splits().items() if name != "train"}
-    likely = {name: torch.zeros(len(split), values) for name, split in held_out.items()}
+    probabilities = {name: torch.zeros(len(split), values) for name, split in held_out.items()}
     predicted = np.empty(len(labels), dtype=np.int64)
-    kept = []
+    notes = []
     for fold in range(FOLDS):
-        own, others = (np.flatnonzero(rows) for rows in (fold_of == fold, fold_of != fold))
+        inside, outside = (np.flatnonzero(rows) for rows in (fold_of == fold, fold_of != fold))
         predictor, note = _train_predictor(
-            fold, task, labelled, train.some(others), selection, values, stages, options
+            fold, task, labeled, train.some(outside), selection, values, stages, options
         )
-        kept.append(note)
-        predicted[own] = stages.outputs(predictor, train.some(own)).logits.argmax(1).numpy()
+        notes.append(note)
+        predicted[inside] = stages.outputs(predictor, train.some(inside)).logits.argmax(1).numpy()
         for name, split in held_out.items():
-            likely[name] += stages.outputs(predictor, split).probabilities / FOLDS
+            probabilities[name] += stages.outputs(predictor, split).probabilities / FOLDS
     with stages.timed("inference"):
         sizes = np.zeros((len(task.class_names), values), dtype=np.int64)
         np.add.at(sizes, (labels, predicted), 1)
         # By class and attribute: the largest group of a class first, those without examples last.
-        place = np.argsort(np.argsort(-sizes, axis=1, kind="stable"), axis=1)
-        groups = groups_from_parts(place[labels, predicted], labels)
-        first = np.array([groups.evidence[label].ids[0] for label in range(len(sizes))])
+        ranks = np.argsort(np.argsort(-sizes, axis=1, kind="stable"), axis=1)
+        groups = groups_from_parts(ranks[labels, predicted], labels)
+        first_ids = np.array([groups.evidence[label].first_id for label in range(len(sizes))])
 
         def assigned(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
             attribute = np.where(sizes[labels] > 0, probabilities, -1).argmax(1)
-            return first[labels] + place[labels, attribute]
+            return np.asarray(first_ids[labels] + ranks[labels, attribute])
 
         return Inferred(
             groups,
             {
-                name: assigned(np.asarray(split.labels), likely[name].numpy())
+                name: assigned(np.asarray(split.labels), probabilities[name].numpy())
                 for name, split in held_out.items()
             },
-            {"attribute_predictors": kept},
+            {"attribute_predictors": notes},
         )
 
 
 def _train_predictor(
     fold: int,
     task: Task,
-    labelled: _Half,
-    unlabelled: Split,
+    labeled: _Half,
+    unlabeled: Split,
     selection: _Half,
     values: int,
     stages: Stages,
     options: SsaOptions,
 ) -> tuple[Trained, dict[str, float]]:
     """The predictor for a fold, with the weights of the check that is best on the worst group."""
-    joined = Split(
-        ConcatInputs(labelled.split.inputs, unlabelled.inputs),
-        np.concatenate([labelled.split.labels, unlabelled.labels]),
+    both = Split(
+        ConcatInputs(labeled.split.inputs, unlabeled.inputs),
+        np.concatenate([labeled.split.labels, unlabeled.labels]),
     )
+    attribute_task = with_outputs(replace(task, train=both, val=None, test=None), values)
     steps = math.ceil(options.attribute_steps / options.attribute_checks)
     settings = early_settings(stages.settings, options.attribute_lr, options.attribute_weight_decay)
     best: Trained | None = None
     note = {"worst_group": -1.0, "steps": 0}
-    earlier = None
+    continues = ""
     for check in range(1, options.attribute_checks + 1):
-        name = f"attribute-{fold}-{check}"
         trained = stages.train(
-            name,
-            replace(task, train=joined, val=None, test=None),
-            paired(len(labelled.groups), len(unlabelled), settings.batch_size, steps),
+            f"early/attribute-{fold}-{check}",
+            attribute_task,
+            paired(len(labeled.groups), len(unlabeled), settings.batch_size, steps),
             settings=replace(settings, epochs=check, accumulate=1),
             objective=pseudo_label_loss(
-                labelled.split.labels, labelled.attributes, values, options.attribute_confidence
+                labeled.split.labels, labeled.attributes, values, options.attribute_confidence
             ),
-            start_from=earlier,
-            validate=False,
-            select="last",  # for the recipe alone: the runner would hold all of them in memory
-            as_part="early",
-            initial=fold,
-            outputs=values,
+            continues=continues,
+            weight_seed=fold,
         )
-        earlier = name
-        said = stages.outputs(trained, selection.split).logits.argmax(1).numpy()
-        worst = worst_accuracy(said == selection.attributes, selection.groups)
+        continues = trained.name
+        predictions = stages.outputs(trained, selection.split).logits.argmax(1).numpy()
+        worst = worst_accuracy(predictions == selection.attributes, selection.groups)
         if best is None or worst > note["worst_group"]:
             best, note = trained, {"worst_group": worst, "steps": check * steps}
-        if worst == 1:  # nothing later can be better
+        if worst == 1:  # no later check can be better
             break
     assert best is not None
     if note["worst_group"] <= 1 / values:
@@ -181,7 +178,7 @@ def _train_predictor(
 
 
 def _halves(task: Task, values: int, seed: int) -> tuple[_Half, _Half]:
-    """The validation split at random in two, every group in both."""
+    """Two random halves of the validation split, every group in both."""
     if task.val is None or not task.val.attributes:
         raise InputError(
             f"ssa learns from the group labels of a validation split, and task {task.name!r} has "
@@ -192,8 +189,8 @@ def _halves(task: Task, values: int, seed: int) -> tuple[_Half, _Half]:
     if sizes.min() < 2:
         raise InputError(
             f"validation group {task.group_names[names[sizes.argmin()]]!r} has one example, but "
-            f"ssa learns from one half of every group and selects by the other: add examples to "
-            f"it, or leave it out."
+            f"ssa learns from one half of every group and selects by the other half: add examples "
+            f"to it, or leave it out."
         )
     if len(np.unique(groups % values)) < 2:
         raise InputError(
@@ -212,8 +209,8 @@ def _folds(labels: np.ndarray, seed: int) -> np.ndarray:
     """The fold of every training example: random, every class in all of them."""
     if len(labels) < FOLDS:
         raise InputError(
-            f"ssa parts the training split in {FOLDS} folds, and there are {len(labels)} examples: "
-            f"add some."
+            f"ssa divides the training split into {FOLDS} folds, and there are {len(labels)} "
+            f"examples: add some."
         )
     return folds(labels, FOLDS, np.random.default_rng([seed, 0x55A, 1]))
 

@@ -1,0 +1,110 @@
+"""Outputs that someone brings: clustered as they are, with nothing to train.
+
+    spare discover outputs.npz       a file with one column per class
+
+The first half of SPARE for people who trained the early model themselves. What SPARE does with the
+outputs of its own early model is the same, so the options and the clustering are shared.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from spare.data.task import Task
+from spare.errors import InputError, SpareWarning, unknown
+from spare.groups.clusterers import DEFAULT, check_name
+from spare.groups.clusters import concerns, infer_groups
+from spare.groups.result import Groups
+from spare.methods.method import EarlyOutputs, Inference, Inferred, sees
+from spare.training.outputs import OUTPUTS, as_clustered
+from spare.training.stages import Stages
+
+
+@dataclass(frozen=True)
+class ClusteringOptions:
+    #: What is clustered: softmax, logits or features (the layer before the last).
+    output: str = "softmax"
+    #: Number of clusters per class; 0 for the best of 2..k_max by silhouette.
+    k: int = 0
+    k_max: int = 5
+    #: Sampling power: empty for the silhouette rule, one number for all classes, or one per class.
+    power: tuple[float, ...] = ()
+    #: What clusters: kmeans, gmm, agglomerative, or package.module:NAME with scikit-learn's
+    #: fit_predict.
+    clusterer: str = DEFAULT
+
+    def __post_init__(self) -> None:
+        check_name(self.clusterer)
+        if self.output not in OUTPUTS:
+            raise unknown("output", self.output, OUTPUTS)
+        if self.k < 0:
+            raise InputError(f"k is at least 1, or 0 to search for the best, not {self.k}.")
+        if self.k == 0 and self.k_max < 2:
+            raise InputError(f"k_max is at least 2, not {self.k_max}; for one cluster use k=1.")
+
+
+def infer(task: Task, stages: Stages, options: ClusteringOptions) -> Inferred:
+    if not task.holds_outputs:
+        raise InputError(
+            f"{task.name} holds inputs, not a model's outputs: use --inference spare, which trains "
+            f"an early model on them."
+        )
+    outputs = {
+        name: as_clustered(split.inputs.take(np.arange(len(split))), options.output)
+        for name, split in task.splits().items()
+    }
+    groups = clustered(outputs["train"], task, stages, options)
+    warn_of_concerns(groups, task)
+    held_out = {
+        name: groups.assign(outputs[name], split.labels)
+        for name, split in task.splits().items()
+        if name != "train"
+    }
+    probabilities = as_clustered(outputs["train"], "softmax").numpy()
+    return Inferred(
+        groups,
+        held_out,
+        {"separated_at": None},
+        early_outputs=(EarlyOutputs(None, probabilities, groups),),
+    )
+
+
+def clustered(outputs: Tensor, task: Task, stages: Stages, options: ClusteringOptions) -> Groups:
+    """The groups of the training examples, by their outputs."""
+    with stages.timed("inference"), warnings.catch_warnings():
+        # These may be dropped for others: of those that are used, `warn_of_concerns` tells.
+        warnings.simplefilter("ignore", SpareWarning)
+        return infer_groups(
+            outputs,
+            task.train.labels,
+            k=options.k or None,
+            k_max=options.k_max,
+            power=class_powers(options.power, task),
+            clusterer=options.clusterer,
+            seed=stages.seed,
+        )
+
+
+def warn_of_concerns(groups: Groups, task: Task) -> None:
+    """The warnings for groups that are used, with the names of their classes."""
+    for concern in concerns(groups, task.class_names):
+        warnings.warn(concern, SpareWarning, stacklevel=3)
+
+
+def class_powers(power: Sequence[float], task: Task) -> dict[int, float] | None:
+    classes = len(task.class_names)
+    if not power:
+        return None
+    if len(power) not in (1, classes):
+        raise InputError(
+            f"power needs one number or one for each of {classes} classes, not {len(power)}."
+        )
+    return {label: power[label % len(power)] for label in range(classes)}
+
+
+INFERENCE = Inference("outputs", sees("none"), infer, ClusteringOptions)
