@@ -120,7 +120,7 @@ def test_celebas_real_tables(real_data):
     groups = 2 * listing.labels + listing.attributes["Male"]
     assert np.bincount(groups[listing.splits == 0]).tolist() == [71629, 66874, 22880, 1387]
     assert np.bincount(groups[listing.splits == 2]).tolist() == [9767, 7535, 2480, 180]
-    from spare.datasets.image_files import group_counts
+    from spare.datasets.listing import group_counts
 
     assert group_counts(listing) == celeba.COUNTS
 
