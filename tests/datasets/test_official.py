@@ -21,6 +21,7 @@ from spare.datasets import (
 from spare.datasets.preparation import Preparation
 from spare.errors import DataError, InputError, Interrupted, SpareWarning
 from spare.images.imagenet import RANGES
+from spare.progress import Progress
 from spare.synthetic.layouts import (
     draw_celeba,
     draw_restricted_imagenet,
@@ -119,7 +120,7 @@ def test_celebas_real_tables(real_data):
     groups = 2 * listing.labels + listing.attributes["Male"]
     assert np.bincount(groups[listing.splits == 0]).tolist() == [71629, 66874, 22880, 1387]
     assert np.bincount(groups[listing.splits == 2]).tolist() == [9767, 7535, 2480, 180]
-    from spare.datasets.image_files import group_counts
+    from spare.datasets.listing import group_counts
 
     assert group_counts(listing) == celeba.COUNTS
 
@@ -186,28 +187,28 @@ TINY = {"epochs": "1", "batch_size": "8", "weights": "none", "eval_batch_size": 
 SMALLER = TINY | {"resize": "40", "crop": "32"}
 
 
-def resumed_equals_undisturbed(task, data, overrides, folder, stop_after, method="erm"):
-    from spare.runs.run import run
+def resumed_equals_uninterrupted(task, data, overrides, folder, stop_after, method="erm"):
+    from tests.walks import run
 
     steps = iter(range(10_000))
     with pytest.raises(Interrupted):
         run(
             task, method, 0, folder / "a", data=data, overrides=overrides,
-            should_stop=lambda: next(steps) == stop_after,
+            progress=Progress(should_stop=lambda: next(steps) == stop_after),
         )  # fmt: skip
     assert list((folder / "a.partial").glob("*.checkpoint"))
     resumed = run(task, method, 0, folder / "a", data=data, overrides=overrides)
-    undisturbed = run(task, method, 0, folder / "b", data=data, overrides=overrides)
+    uninterrupted = run(task, method, 0, folder / "b", data=data, overrides=overrides)
     assert resumed["settings"]["model"] == "resnet50"
-    assert resumed["scores"] == undisturbed["scores"]
-    assert resumed["history"] == undisturbed["history"]
+    assert resumed["scores"] == uninterrupted["scores"]
+    assert resumed["history"] == uninterrupted["history"]
     return resumed
 
 
 @pytest.mark.parametrize("task", ["waterbirds", "urbancars"])
 def test_the_resnet50_preset_steps_checkpoints_and_resumes(task, drawn, tmp_path):
     more = {"crop": "0"} if task == "urbancars" else {}
-    record = resumed_equals_undisturbed(task, drawn, SMALLER | more, tmp_path, 1)
+    record = resumed_equals_uninterrupted(task, drawn, SMALLER | more, tmp_path, 1)
     if task == "urbancars":
         score = record["scores"]["test"]["selected"]
         assert set(score["gaps"]) == {"bg", "co_occur_obj", "bg+co_occur_obj"}
@@ -218,6 +219,6 @@ def test_the_resnet50_preset_steps_checkpoints_and_resumes(task, drawn, tmp_path
 
 @pytest.mark.long
 @pytest.mark.parametrize("task", ["waterbirds", "celeba", "urbancars", "restricted_imagenet"])
-def test_the_whole_preset_at_its_own_size(task, drawn, tmp_path):
+def test_each_preset_at_its_own_size(task, drawn, tmp_path):
     """The network and the image size of the paper; from scratch, because weights are a download."""
-    resumed_equals_undisturbed(task, drawn, TINY, tmp_path, 0)
+    resumed_equals_uninterrupted(task, drawn, TINY, tmp_path, 0)

@@ -154,7 +154,6 @@ def test_a_data_set_as_an_object(my_module, tmp_path):
     dataset = locate("my_points:DATASET").dataset
     source = locate(dataset, tmp_path)
     assert source.in_memory
-    assert not source.imported
     assert source.load is dataset.load
     assert source.own_preset["model"] == "mlp"
     assert source.label == "points-in-memory"
@@ -180,7 +179,7 @@ def test_arrays_and_tables_in_memory_give_the_same_task_as_a_file(kind, arrays, 
     source = locate(data)
     assert source.preset == "arrays"
     if kind != "npz":
-        assert source.kind == "memory"
+        assert source.kind == "arrays"
         assert source.in_memory
         assert source.label.endswith("-in-memory")
         assert "encoding" not in inspect.signature(source.load).parameters

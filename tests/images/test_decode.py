@@ -106,7 +106,7 @@ def test_of_16_bits_the_upper_8_are_used():
 
 def test_pixels_without_a_known_range_are_refused():
     floats = Image.fromarray(np.full((4, 4), 0.3, dtype=np.float32))
-    with pytest.raises(BadImage, match="PIL.s mode F"):
+    with pytest.raises(BadImage, match="PIL's mode F"):
         decode(encoded(floats, "TIFF"))
 
 

@@ -59,10 +59,10 @@ def test_a_head_that_stands_under_two_names_is_taken_out_of_both():
 @pytest.mark.parametrize(
     "after", [lambda z: z.log_softmax(1), lambda z: z.relu_(), lambda z: 2 * z]
 )
-def test_a_network_that_goes_on_after_its_head_is_refused_and_left_whole(after, head):
+def test_a_network_that_does_more_after_its_head_is_refused_and_left_unchanged(after, head):
     network = build(lambda: Net(after=after), (0,))
     fc = network.fc
-    with pytest.raises(InputError, match=r"own output \(the loss takes the softmax\)"):
+    with pytest.raises(InputError, match=r"return the output of .*the loss applies the softmax"):
         as_classifier(network, 4, SMALL, head=head)
     assert network.fc is fc
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from spare.errors import DataError, InputError
-from spare.models import ModelChoice, as_classifier, build, builder
+from spare.models import ModelChoice, as_classifier, build, builder, model_description
 from tests.networks import SMALL, TINY, batch, made, same_weights
 
 # Networks of torchvision and timm
@@ -248,3 +248,66 @@ def test_a_fresh_head_starts_as_pytorch_s_does():
     head = made("resnet18").head
     bound = 1 / math.sqrt(512)
     assert 0.9 * bound < head.weight.abs().max() <= bound
+
+
+# A network, or what makes one, as a Python object
+
+
+def given(model, shape=TINY, classes=3, **more) -> nn.Module:
+    choice = ModelChoice(model_description(model), **more)
+    return build(builder(choice, classes, shape, given=model), (0,))
+
+
+def test_a_given_network_is_copied_with_its_weights():
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 6), nn.ReLU(), nn.Linear(6, 3))
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    one, two = given(network), given(network)
+    x = batch(TINY)
+    assert torch.equal(one(x), network(x))
+    assert same_weights(one, two)
+    with torch.no_grad():
+        one.head.weight.zero_()
+    assert not same_weights(one, two)
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    other = given(network, classes=5)  # another head, the same features
+    assert other.head.out_features == 5
+    assert torch.equal(other.features(x), two.features(x))
+
+
+def test_a_given_function_or_class_is_called_with_the_number_of_classes():
+    def small(num_classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(12, num_classes))
+
+    class Net(nn.Sequential):
+        def __init__(self, classes=7):
+            super().__init__(nn.Flatten(), nn.Linear(12, 4), nn.Linear(4, classes))
+
+    assert given(small)(batch(TINY)).shape == (3, 3)
+    assert given(Net).head.out_features == 3
+    assert model_description(small) == "given:small"
+    assert model_description(Net) == model_description(Net()) == "given:Net"
+    assert not same_weights(
+        build(builder(ModelChoice(), 3, TINY, given=Net), (0,)),
+        build(builder(ModelChoice(), 3, TINY, given=Net), (1,)),
+    )
+
+
+def test_weights_from_a_file_go_into_a_given_network(tmp_path):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 6), nn.Linear(6, 3))
+    stored = build(lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 6), nn.Linear(6, 3)), (9,))
+    torch.save(stored.state_dict(), tmp_path / "weights.pt")
+    model = given(network, weights=str(tmp_path / "weights.pt"))
+    assert torch.equal(model(batch(TINY)), stored(batch(TINY)))
+
+
+@pytest.mark.parametrize(
+    ("choice", "model", "says"),
+    [
+        ("given:Net", None, "was given as a Python object, .* give the object again"),
+        ("", None, "no model is chosen: name one with --model"),
+        ("given:int", 3, "a model is a name, an nn.Module or a function that makes one, not a int"),
+    ],
+)
+def test_models_that_are_not_there(choice, model, says):
+    with pytest.raises(InputError, match=says):
+        builder(ModelChoice(choice), 2, TINY, given=model)

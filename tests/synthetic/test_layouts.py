@@ -14,6 +14,7 @@ from PIL import Image
 from spare.errors import InputError, RunError
 from spare.images.imagenet import RANGES
 from spare.progress import Progress
+from spare.synthetic.counts import training_counts
 from spare.synthetic.layouts import (
     ATTRIBUTES,
     DRAWN,
@@ -23,7 +24,6 @@ from spare.synthetic.layouts import (
     draw_urbancars,
     draw_waterbirds,
     numbered,
-    training_counts,
 )
 
 TINY = {

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from spare import frozen
 from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.models import ModelChoice, build, builder
-from spare.runs.run import run
+from spare.training import frozen
 from spare.training.settings import Settings
 from tests.pictures import picture_folder
 
@@ -37,27 +36,23 @@ def images(content: str) -> Task:
     )
 
 
-def silent(what: str, done: int, total: int) -> None:
-    pass
-
-
-def test_features_are_the_networks_standardized_by_training():
+def test_features_are_those_of_the_network_standardized_by_training():
     task = images("")
     choice = ModelChoice("small_cnn", frozen=True)
-    made = frozen.frozen_features(task, choice, Settings(), silent)
+    on_features = frozen.frozen_features(task, choice, Settings())
     model = build(builder(choice, 2, (3, 16, 16)), frozen.KEY).eval()
     with torch.inference_mode():
         raw = model.features(task.train.inputs.take(np.arange(20)))
     spread = raw.std(0)
     spread[spread == 0] = 1
-    seen = made.train.inputs.take(np.arange(20))
-    assert torch.allclose(seen, (raw - raw.mean(0)) / spread, atol=1e-5)
-    assert made.val.inputs.take(np.arange(10)).shape == (10, 64)
+    standardized = on_features.train.inputs.take(np.arange(20))
+    assert torch.allclose(standardized, (raw - raw.mean(0)) / spread, atol=1e-5)
+    assert on_features.val.inputs.take(np.arange(10)).shape == (10, 64)
 
 
-def test_they_are_kept_for_the_same_images_and_weights_only(monkeypatch, tmp_path):
+def test_features_are_kept_for_the_same_images_and_weights_only(monkeypatch, tmp_path):
     choice = ModelChoice("small_cnn", frozen=True)
-    frozen.frozen_features(images("one"), choice, Settings(), silent)
+    frozen.frozen_features(images("one"), choice, Settings())
     kept = sorted((tmp_path / "cache").rglob("*.features"))
     assert len(kept) == 2
 
@@ -66,14 +61,41 @@ def test_they_are_kept_for_the_same_images_and_weights_only(monkeypatch, tmp_pat
 
     with monkeypatch.context() as patch:
         patch.setattr(frozen, "outputs", never)
-        frozen.frozen_features(images("one"), choice, Settings(), silent)
+        frozen.frozen_features(images("one"), choice, Settings())
         with pytest.raises(AssertionError, match="again"):
-            frozen.frozen_features(images("two"), choice, Settings(), silent)
-    frozen.frozen_features(images("one"), replace(choice, model="lenet5"), Settings(), silent)
+            frozen.frozen_features(images("two"), choice, Settings())
+    frozen.frozen_features(images("one"), replace(choice, model="lenet5"), Settings())
     assert len(sorted((tmp_path / "cache").rglob("*.features"))) == 4
 
 
+def test_backbone_and_head_make_one_network_again():
+    task = images("")
+    choice = ModelChoice("small_cnn", frozen=True)
+    on_features = frozen.frozen_features(task, choice, Settings())
+    head = build(builder(ModelChoice("linear"), 2, (64,)), (1,))
+    network = frozen.full_network(task, choice, Settings(), head.state_dict()).eval()
+    rows = np.arange(10)
+    with torch.inference_mode():
+        from_pixels = network(task.val.inputs.take(rows))
+        from_features = head(on_features.val.inputs.take(rows))
+    assert torch.allclose(from_pixels, from_features, atol=1e-4)
+
+
+def test_a_backbone_may_be_a_python_object():
+    network = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(768, 5), torch.nn.Linear(5, 2)
+    )
+    task, choice = images(""), ModelChoice("given:Sequential", frozen=True)
+    on_features = frozen.frozen_features(task, choice, Settings(), given=network)
+    assert on_features.train.inputs.take(np.arange(3)).shape == (3, 5)
+    head = build(builder(ModelChoice("linear"), 2, (5,)), (1,))
+    full = frozen.full_network(task, choice, Settings(), head.state_dict(), given=network)
+    assert full(task.val.inputs.take(np.arange(3))).shape == (3, 2)
+
+
 def test_a_run_with_a_frozen_backbone_trains_a_head_alone(tmp_path):
+    from tests.walks import run
+
     root = picture_folder(tmp_path / "pets", {"cat": 24, "dog": 24})
     small = {"model": "small_cnn", "frozen": "true", "resize": "16", "crop": "16", "epochs": "8",
              "lr": "0.1"}  # fmt: skip

@@ -12,6 +12,7 @@ from spare.data.task import Split
 from spare.errors import InputError, Interrupted, RunError
 from spare.groups.weights import GroupDraw
 from spare.models import Classifier, build
+from spare.progress import Progress
 from spare.training.batches import shuffled, weighted
 from spare.training.checkpoint import snapshot
 from spare.training.loop import train
@@ -31,12 +32,18 @@ def same(one, two):
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
 
 
+def stop_after(count):
+    """Progress that stops the work after so many steps."""
+    steps = iter(range(1, 10_000))
+    return Progress(should_stop=lambda: next(steps) == count)
+
+
 def test_it_learns(toy):
     trained = fit(toy, replace(SETTINGS, epochs=10))
     losses = [record["loss"] for record in trained.history]
     assert losses[-1] < losses[0] / 2
-    said = outputs(trained.model, toy.train)
-    assert (said.logits.argmax(1).numpy() == toy.train.labels).mean() > 0.85
+    predictions = outputs(trained.model, toy.train, SETTINGS)
+    assert (predictions.logits.argmax(1).numpy() == toy.train.labels).mean() > 0.85
     assert trained.examples_seen == 4000
 
 
@@ -71,40 +78,33 @@ class Dropout(torch.nn.Module):
 
 @pytest.mark.parametrize("ema", [0.0, 0.9])
 @pytest.mark.parametrize("stop_at", [1, 12, 13, 14, 30])
-def test_going_on_from_a_checkpoint_gives_bit_for_bit_the_same(toy, tmp_path, stop_at, ema):
+def test_resuming_from_a_checkpoint_is_exact_to_the_bit(toy, tmp_path, stop_at, ema):
     settings = replace(SETTINGS, ema=ema, schedule="cosine")
     task = replace(toy, build_model=Dropout)
 
-    def judge(model, epoch):
-        return {"up": [0.5, 0.9, 0.7][epoch - 1], "down": -epoch}, {"seen": epoch}
+    def validate(model, epoch):
+        return {"up": [0.5, 0.9, 0.7][epoch - 1], "down": -epoch}, {"number": epoch}
 
-    whole = fit(task, settings, validate=judge)
-    steps = 0
-
-    def stop():
-        nonlocal steps
-        steps += 1
-        return steps == stop_at
-
+    straight = fit(task, settings, validate=validate)
     file = tmp_path / "x.checkpoint"
     with pytest.raises(Interrupted):
-        fit(task, settings, validate=judge, checkpoint=file, should_stop=stop)
-    resumed = fit(task, settings, validate=judge, checkpoint=file)
-    assert same(whole.last, resumed.last)
+        fit(task, settings, validate=validate, checkpoint=file, progress=stop_after(stop_at))
+    resumed = fit(task, settings, validate=validate, checkpoint=file)
+    assert same(straight.last, resumed.last)
     for rule, epoch in (("up", 2), ("down", 1)):
-        assert same(whole.kept[rule].state, resumed.kept[rule].state)
-        assert not same(whole.kept[rule].state, whole.last)
-        assert whole.kept[rule].epoch == resumed.kept[rule].epoch == epoch
-    assert whole.history == resumed.history
-    assert [record["seen"] for record in whole.history] == [1, 2, 3]
-    assert whole.examples_seen == resumed.examples_seen
+        assert same(straight.kept[rule].state, resumed.kept[rule].state)
+        assert not same(straight.kept[rule].state, straight.last)
+        assert straight.kept[rule].epoch == resumed.kept[rule].epoch == epoch
+    assert straight.history == resumed.history
+    assert [record["number"] for record in straight.history] == [1, 2, 3]
+    assert straight.examples_seen == resumed.examples_seen
 
 
-def test_a_longer_training_goes_on_from_a_shorter_ones_checkpoint(toy, tmp_path):
+def test_a_longer_training_continues_from_the_checkpoint_of_a_shorter_one(toy, tmp_path):
     short, long = tmp_path / "1", tmp_path / "3"
     fit(toy, replace(SETTINGS, epochs=1), checkpoint=short)
-    went_on = fit(toy, checkpoint=long, start_from=short)
-    assert same(went_on.last, fit(toy).last)
+    continued = fit(toy, checkpoint=long, continue_from=short)
+    assert same(continued.last, fit(toy).last)
     assert short.exists()
 
 
@@ -114,16 +114,16 @@ def test_the_first_of_equally_good_epochs_is_selected(toy):
 
 
 def test_a_moving_average_is_what_is_evaluated(toy):
-    seen = []
+    evaluated = []
     trained = fit(
         toy,
         replace(SETTINGS, ema=0.99),
-        validate=lambda model, epoch: seen.append(snapshot(model)) or ({}, {}),
+        validate=lambda model, epoch: evaluated.append(snapshot(model)) or ({}, {}),
     )
     plain = fit(toy)
-    assert same(seen[-1], trained.last)
+    assert same(evaluated[-1], trained.last)
     assert not same(trained.last, plain.last)
-    # Weights averaged over the way stay between the start and the end.
+    # Averages of the weights along the way stay between the start and the end.
     start = build(toy.build_model, (0, 1)).state_dict()
     for name, value in trained.last.items():
         far = (plain.last[name] - start[name]).norm()
@@ -136,15 +136,17 @@ def test_data_that_is_not_in_memory_goes_through_loader_processes_with_the_same_
     settings = replace(SETTINGS, epochs=1, workers=2)
     assert same(fit(toy, settings).last, fit(loaded, settings).last)
     model = build(toy.build_model, (0, 1))
-    here = outputs(model, toy.train, batch_size=64)
-    there = outputs(model, loaded.train, batch_size=64, workers=2)
-    assert torch.equal(here.logits, there.logits)
-    assert here.features.shape == (400, 8)
+    small = replace(settings, eval_batch_size=64)
+    in_memory = outputs(model, toy.train, small)
+    from_loaders = outputs(model, loaded.train, small)
+    assert torch.equal(in_memory.logits, from_loaders.logits)
+    assert in_memory.features.shape == (400, 8)
 
 
-def test_outputs_are_taken_in_eval_mode_in_order_and_leave_the_mode_as_it_was(toy):
+def test_outputs_are_computed_in_eval_mode_in_order_and_leave_the_mode_unchanged(toy):
     model = build(Dropout, (0, 1)).train()
-    one, two = outputs(model, toy.train, batch_size=7), outputs(model, toy.train)
+    one = outputs(model, toy.train, replace(SETTINGS, eval_batch_size=7))
+    two = outputs(model, toy.train, SETTINGS)
     torch.testing.assert_close(one.logits, two.logits)
     assert model.training
     torch.testing.assert_close(two.probabilities.sum(1), torch.ones(400))
@@ -189,6 +191,9 @@ def test_schedules():
         ({"epochs": 0}, "epochs is at least 1"),
         ({"lr": 0.0}, "lr is a positive number"),
         ({"ema": 1.0}, "ema is from 0"),
+        ({"optimizer": "adam"}, "unknown optimizer 'adam': did you mean 'adamw'"),
+        ({"device": "cuda"}, "unknown device 'cuda': .*'cpu'"),
+        ({"precision": "bfloat"}, "did you mean 'bfloat16'"),
     ],
 )
 def test_impossible_settings_are_refused(wrong, says):
@@ -196,7 +201,7 @@ def test_impossible_settings_are_refused(wrong, says):
         Settings(**wrong)
 
 
-def test_going_on_is_exact_for_weights_in_another_memory_layout(toy, tmp_path):
+def test_resuming_is_exact_for_weights_in_another_memory_layout(toy, tmp_path):
     """A fused step with momentum in another order than the weights would mix them up."""
     pixels = torch.rand(64, 3, 8, 8)
     split = Split(TensorInputs(pixels), np.arange(64) % 2)
@@ -207,12 +212,11 @@ def test_going_on_is_exact_for_weights_in_another_memory_layout(toy, tmp_path):
         return model.to(memory_format=torch.channels_last)
 
     task = replace(toy, train=split, build_model=convolution)
-    whole = fit(task)
+    straight = fit(task)
     file = tmp_path / "x.checkpoint"
-    steps = iter(range(100))
     with pytest.raises(Interrupted):
-        fit(task, checkpoint=file, should_stop=lambda: next(steps) == 3)
-    assert same(whole.last, fit(task, checkpoint=file).last)
+        fit(task, checkpoint=file, progress=stop_after(4))
+    assert same(straight.last, fit(task, checkpoint=file).last)
 
 
 class Remembering(torch.nn.Module):
@@ -232,31 +236,25 @@ class Remembering(torch.nn.Module):
 
 @pytest.mark.parametrize("stop_at", [1, 13, 20])
 def test_what_an_objective_remembers_is_in_the_checkpoint(toy, tmp_path, stop_at):
-    whole = Remembering()
-    start = snapshot(whole)
-    trained = fit(toy, objective=whole)
-    assert whole.calls == 3 * 13
-    assert not whole.second.weight.equal(start["second.weight"])  # trained along
-    steps = iter(range(1, 100))
+    objective = Remembering()
+    start = snapshot(objective)
+    trained = fit(toy, objective=objective)
+    assert objective.calls == 3 * 13
+    assert not objective.second.weight.equal(start["second.weight"])  # trained along
     file = tmp_path / "x.checkpoint"
     with pytest.raises(Interrupted):
-        fit(
-            toy,
-            objective=Remembering(),
-            checkpoint=file,
-            should_stop=lambda: next(steps) == stop_at,
-        )
+        fit(toy, objective=Remembering(), checkpoint=file, progress=stop_after(stop_at))
     again = Remembering()
     resumed = fit(toy, objective=again, checkpoint=file)
     assert same(trained.last, resumed.last)
-    assert same(snapshot(whole), snapshot(again))
+    assert same(snapshot(objective), snapshot(again))
 
 
 def test_accumulated_gradients_make_one_step_of_many_batches(toy):
     """Two batches of 8 averaged are one batch of 16."""
 
     def halves(rng):
-        return [part for whole in shuffled(400, 16)(rng) for part in (whole[:8], whole[8:])]
+        return [part for rows in shuffled(400, 16)(rng) for part in (rows[:8], rows[8:])]
 
     small = fit(toy, replace(SETTINGS, accumulate=2), batches=halves)
     large = fit(toy, replace(SETTINGS), batches=shuffled(400, 16))
@@ -270,5 +268,38 @@ def test_a_stop_within_accumulated_batches_waits_for_the_step(toy, tmp_path):
     settings = replace(SETTINGS, accumulate=4)
     file = tmp_path / "x.checkpoint"
     with pytest.raises(Interrupted):
-        fit(toy, settings, checkpoint=file, should_stop=lambda: True)
+        fit(toy, settings, checkpoint=file, progress=stop_after(1))
     assert same(fit(toy, settings, checkpoint=file).last, fit(toy, settings).last)
+
+
+@pytest.mark.parametrize("stop_at", [1, 13, 20])
+def test_adamw_resumes_exactly_and_trains_differently_from_sgd(toy, tmp_path, stop_at):
+    settings = replace(SETTINGS, optimizer="adamw", lr=0.01)
+    straight = fit(toy, settings)
+    file = tmp_path / "x.checkpoint"
+    with pytest.raises(Interrupted):
+        fit(toy, settings, checkpoint=file, progress=stop_after(stop_at))
+    assert same(straight.last, fit(toy, settings, checkpoint=file).last)
+    assert not same(straight.last, fit(toy, replace(settings, optimizer="sgd")).last)
+    assert straight.history[-1]["loss"] < straight.history[0]["loss"]
+
+
+def test_bfloat16_trains_almost_as_float32_does_with_weights_in_float32(toy, tmp_path):
+    settings = replace(SETTINGS, precision="bfloat16")
+    trained, exact = fit(toy, settings), fit(toy)
+    assert all(value.dtype == torch.float32 for value in trained.last.values())
+    assert not same(trained.last, exact.last)
+    losses = [record["loss"] for record in trained.history]
+    assert losses == pytest.approx([record["loss"] for record in exact.history], rel=0.1)
+    evaluated = outputs(trained.model, toy.train, settings)
+    assert evaluated.logits.dtype == evaluated.features.dtype == torch.float32
+    file = tmp_path / "x.checkpoint"
+    with pytest.raises(Interrupted):
+        fit(toy, settings, checkpoint=file, progress=stop_after(14))
+    assert same(trained.last, fit(toy, settings, checkpoint=file).last)
+
+
+def test_progress_is_told_of_every_step(toy):
+    steps = []
+    fit(toy, phase="early", progress=Progress(lambda *step: steps.append(step)))
+    assert steps == [("early", step, 39) for step in range(1, 40)]

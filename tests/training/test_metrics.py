@@ -55,12 +55,12 @@ def test_the_minority_is_everything_outside_the_largest_group_of_its_class():
     groups = np.array([5, 5, 5, 6, 8, 7, 8])  # in class 1 the larger group has the larger id
     minority = true_minority(labels, groups)
     assert minority.tolist() == [False, False, False, True, False, True, False]
-    found = minority_recovery(labels, minority, np.array([0, 0, 1, 1, 0, 0, 0], dtype=bool))
-    assert found[0] == {"minority": 1, "inferred": 2, "recall": 1.0, "precision": 0.5}
-    assert found[1] == {"minority": 1, "inferred": 0, "recall": 0.0, "precision": None}
+    recovery = minority_recovery(labels, minority, np.array([0, 0, 1, 1, 0, 0, 0], dtype=bool))
+    assert recovery[0] == {"minority": 1, "inferred": 2, "recall": 1.0, "precision": 0.5}
+    assert recovery[1] == {"minority": 1, "inferred": 0, "recall": 0.0, "precision": None}
 
 
-def test_gaps_are_the_papers_numbers():
+def test_gaps_are_those_of_the_paper():
     """UrbanCars' arithmetic by hand."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 4000)
@@ -74,21 +74,21 @@ def test_gaps_are_the_papers_numbers():
             correct[rows[: round(accuracy * len(rows))]] = 1
     shares = {(True, True): 0.9025, (False, True): 0.0475, (True, False): 0.0475,
               (False, False): 0.0025}  # fmt: skip
-    found = gaps(correct, labels, shortcuts, shares)
-    wanted = 0.9025 * 0.9 + 0.0475 * (0.7 + 0.8) + 0.0025 * 0.4
-    assert found["id_accuracy"] == pytest.approx(wanted, abs=0.003)
-    assert found["gaps"]["bg"] == pytest.approx(0.7 - wanted, abs=0.006)
-    assert found["gaps"]["co"] == pytest.approx(0.8 - wanted, abs=0.006)
-    assert found["gaps"]["bg+co"] == pytest.approx(0.4 - wanted, abs=0.006)
-    assert found["worst_pattern"] == pytest.approx(0.4, abs=0.003)
+    scores = gaps(correct, labels, shortcuts, shares)
+    expected = 0.9025 * 0.9 + 0.0475 * (0.7 + 0.8) + 0.0025 * 0.4
+    assert scores["id_accuracy"] == pytest.approx(expected, abs=0.003)
+    assert scores["gaps"]["bg"] == pytest.approx(0.7 - expected, abs=0.006)
+    assert scores["gaps"]["co"] == pytest.approx(0.8 - expected, abs=0.006)
+    assert scores["gaps"]["bg+co"] == pytest.approx(0.4 - expected, abs=0.006)
+    assert scores["worst_pattern"] == pytest.approx(0.4, abs=0.003)
 
 
-def test_a_patterns_accuracy_is_the_mean_over_classes_not_over_examples():
+def test_the_accuracy_of_a_pattern_is_the_mean_over_classes_not_over_examples():
     labels = np.array([0] * 9 + [1])
     correct = np.array([1] * 9 + [0])
-    found = gaps(correct, labels, {"bg": labels}, {(True,): 1.0})
-    assert found["id_accuracy"] == 0.5
-    assert found["gaps"] == {}
+    scores = gaps(correct, labels, {"bg": labels}, {(True,): 1.0})
+    assert scores["id_accuracy"] == 0.5
+    assert scores["gaps"] == {}
     with pytest.raises(InputError, match="gaps are undefined"):
         gaps(correct, labels, {"bg": 1 - labels}, {(True,): 1.0})
 
@@ -99,7 +99,7 @@ def test_pattern_shares():
     assert shares == {(True, True): 0.5, (True, False): 0.25, (False, False): 0.25}
 
 
-def test_groups_too_small_to_judge_by_are_listed_but_not_the_worst():
+def test_groups_that_are_too_small_are_listed_but_not_the_worst():
     correct = np.array([1] * 8 + [0] * 2 + [0, 0] + [1] * 20)
     groups = np.array([0] * 10 + [1] * 2 + [2] * 20)
     every = group_scores(correct, groups, ["a", "b", "c"])

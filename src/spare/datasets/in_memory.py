@@ -31,7 +31,8 @@ class InMemory:
     data: Any
     #: Called with the data, the seed, progress, and choices.
     load: Callable[..., Task]
-    preset: str
+    #: As of the same data in a file: arrays or manifest; or tensors for images.
+    kind: str
     #: Identifies the content.
     fingerprint: str
 
@@ -48,8 +49,8 @@ def as_array(values: Any) -> np.ndarray:
         ) from error
 
 
-def preset_for(dimensions: int) -> str:
-    """Images start from other settings than features do, and have no model by default."""
+def kind_of(dimensions: int) -> str:
+    """Features are arrays; images start from other settings, and have no model by default."""
     return "arrays" if dimensions == 1 else "tensors"
 
 

@@ -18,7 +18,7 @@ from spare.data.inputs import shape_of
 from spare.data.task import Task
 from spare.datasets.columns import as_column, task_of_columns
 from spare.datasets.image_task import image_task
-from spare.datasets.in_memory import ACCEPTED, InMemory, as_array, hash_array, preset_for
+from spare.datasets.in_memory import ACCEPTED, InMemory, as_array, hash_array, kind_of
 from spare.datasets.manifest import listing_of_table
 from spare.datasets.preparation import Preparation
 from spare.datasets.splits import SPLIT_NUMBER, Shares
@@ -66,8 +66,8 @@ def _of_task(task: Task) -> InMemory:
             hash_array(digest, name, np.asarray(values))
         ends = np.array([0, len(split) - 1])
         hash_array(digest, "inputs", as_array(split.inputs.take(ends)))
-    preset = preset_for(len(shape_of(task.train.inputs)))
-    return InMemory(task.name, task, load_task, preset, digest.hexdigest()[:16])
+    kind = kind_of(len(shape_of(task.train.inputs)))
+    return InMemory(task.name, task, load_task, kind, digest.hexdigest()[:16])
 
 
 def load_columns(
@@ -142,8 +142,8 @@ def _of_arrays(arrays: Mapping[Any, Any]) -> InMemory:
         dimensions = max(dimensions, array.ndim)
         hash_array(digest, str(name), array)
         columns[str(name)] = as_column(array)
-    preset = preset_for(dimensions - 1)
-    return InMemory("arrays", columns, load_columns, preset, digest.hexdigest()[:16])
+    kind = kind_of(dimensions - 1)
+    return InMemory("arrays", columns, load_columns, kind, digest.hexdigest()[:16])
 
 
 def _as_table(value: Any) -> Any:
@@ -169,6 +169,6 @@ def _of_table(table: Any, path: str) -> InMemory:
         stream.write_table(table)
     fingerprint = hashlib.sha256(sink.getvalue()).hexdigest()[:16]
     if path or any(name in PATH_COLUMNS for name in table.column_names):
-        return InMemory("table of images", table, load_images, "images", fingerprint)
+        return InMemory("table of images", table, load_images, "manifest", fingerprint)
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     return InMemory("table", columns, load_columns, "arrays", fingerprint)

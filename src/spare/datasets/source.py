@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from spare.data.task import Task
     from spare.datasets.in_memory import InMemory
 
-#: Modules that read someone's own files, and the preset of each.
+#: The kinds of someone's own data, and the preset of each. Files are read by the module of that
+#: name; images as tensors come from Python only.
 OWN_DATA = {
     "folder": "images",
     "manifest": "images",
     "huggingface": "images",
     "arrays": "arrays",
+    "tensors": "tensors",
 }
 ARRAYS = (".npy", ".npz", ".safetensors")
 TABLES = (".csv", ".tsv", ".parquet")
@@ -44,7 +46,7 @@ class Source:
 
     #: As it was typed.
     name: str
-    #: A data set's name; folder, manifest, arrays or huggingface for files; imported; or memory.
+    #: A data set's name, one of `OWN_DATA`, or imported for someone's own code.
     kind: str
     #: What is read: a file or folder, or for a named data set the folder of all of them.
     path: Path
@@ -55,7 +57,7 @@ class Source:
 
     @property
     def imported(self) -> bool:
-        """True if it names someone's code, which `load` and `own_preset` import and run."""
+        """True if it is someone's own code, which `load` and `own_preset` import and run."""
         return self.kind == "imported"
 
     @property
@@ -77,11 +79,8 @@ class Source:
     @property
     def preset(self) -> str:
         """The name of the preset, if there is one."""
-        if self.dataset is not None or self.imported:
+        if self.imported:
             return ""
-        if self.given is not None:
-            assert not isinstance(self.given, Dataset)
-            return self.given.preset
         return OWN_DATA.get(self.kind, self.kind)
 
     @property
@@ -92,7 +91,7 @@ class Source:
     @property
     def label(self) -> str:
         """A name that is safe within a file name."""
-        if self.kind in OWN_DATA:
+        if self.kind in OWN_DATA and not self.in_memory:
             name = self.path.name.removesuffix(self.path.suffix) or self.path.resolve().name
         else:
             name = self.name
@@ -143,13 +142,13 @@ def locate(
     settings = settings or {}
     root = data_root(data)
     if isinstance(task, Dataset):
-        return Source(f"{task.title or 'data set'}{IN_MEMORY}", "memory", root, given=task)
+        return Source(f"{task.title or 'data set'}{IN_MEMORY}", "imported", root, given=task)
     if not isinstance(task, str | os.PathLike):
         from spare.datasets.recognize import recognize
 
         content = recognize(task, str(settings.get("path", "")))
         name = f"{content.name}{IN_MEMORY}"
-        return Source(name, "memory", Path(), content.fingerprint, content)
+        return Source(name, content.kind, Path(), content.fingerprint, content)
     task = os.fspath(task)
     if task in DATASETS:
         return Source(task, task, root)

@@ -21,7 +21,7 @@ from spare.data.inputs import (
 )
 from spare.data.task import Split, Task
 from spare.data.transforms import scale_bytes
-from spare.datasets.in_memory import InMemory, as_array, hash_array, preset_for
+from spare.datasets.in_memory import InMemory, as_array, hash_array, kind_of
 from spare.datasets.listing import check_classes
 from spare.datasets.splits import SPLIT_NUMBER, SPLITS, Shares, complete_splits
 from spare.datasets.tables import encode
@@ -91,9 +91,9 @@ def of_datasets(datasets: Mapping[str, Any]) -> InMemory:
             if np.array_equal(first, again):  # not augmented at random
                 hash_array(digest, "input", first)
     train = next(iter(datasets.values()))
-    preset = preset_for(len(shape_of(_inputs(train))))
+    kind = kind_of(len(shape_of(_inputs(train))))
     name = type(train).__name__
-    return InMemory(name, dict(datasets), load_datasets, preset, digest.hexdigest()[:16])
+    return InMemory(name, dict(datasets), load_datasets, kind, digest.hexdigest()[:16])
 
 
 def _inputs(dataset: Any) -> Inputs:

@@ -1,9 +1,17 @@
-"""From a name, or a network of anyone's, to a classifier that parts features from head."""
+"""From a name, or anyone's network, to a classifier that is divided into features and head."""
 
 from __future__ import annotations
 
 from spare.models.classifier import Classifier, build, torch_seed
 from spare.models.heads import as_classifier
-from spare.models.named import ModelChoice, builder
+from spare.models.named import ModelChoice, builder, model_description
 
-__all__ = ["Classifier", "ModelChoice", "as_classifier", "build", "builder", "torch_seed"]
+__all__ = [
+    "Classifier",
+    "ModelChoice",
+    "as_classifier",
+    "build",
+    "builder",
+    "model_description",
+    "torch_seed",
+]

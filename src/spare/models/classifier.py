@@ -1,7 +1,7 @@
 """Classifiers: features, then one linear head.
 
-Every model is a `Classifier`, so that the last layer's outputs and the features before it can be
-had from one forward pass whatever the network is.
+Every model is a `Classifier`, so that one forward pass gives the last layer's outputs and the
+features before it, whatever the network is.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ Shape = tuple[int, ...]
 
 
 class Classifier(nn.Module):
+    """A network as features and a linear head."""
+
     def __init__(self, features: nn.Module, head: nn.Linear):
         super().__init__()
         self.features = features
         self.head = head
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
+        logits: Tensor = self.head(self.features(x))
+        return logits
 
     @property
     def trains_features(self) -> bool:
-        """False when the head is all that training changes."""
+        """False when training changes only the head."""
         return any(weight.requires_grad for weight in self.features.parameters())
 
 

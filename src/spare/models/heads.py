@@ -1,7 +1,6 @@
-"""Any network whose output is a linear layer's, parted into features and head.
+"""Any network that ends in a linear layer, divided into features and head.
 
-The head is found by looking at one forward pass, so that networks of others need not be known by
-name.
+The head is found by watching one forward pass, so that a network need not be known by name.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from spare.models.classifier import Classifier, Shape
 def as_classifier(
     network: nn.Module, classes: int, shape: Shape, head: str = "", fresh_head: bool = True
 ) -> Classifier:
-    """Part `network` into features and head, found by one forward pass or named by its path.
+    """Divide `network` into features and head, which is found by one forward pass or named.
 
-    The head is taken out of `network`, which becomes the features. With `fresh_head` a new one with
-    PyTorch's initial weights takes its place; else only if it has not `classes` outputs.
+    The head is removed from `network`, which becomes the features. A new head with PyTorch's
+    initial weights replaces it if `fresh_head`, or if the old one does not have `classes` outputs.
     """
     path = head_path(network, shape, head)
     last = network.get_submodule(path)
     assert isinstance(last, nn.Linear)
     features: nn.Module = nn.Identity()
     if network is not last:
-        with _looking_at(network):
-            _take_head_out(network, path, last, shape)
+        with _inspecting(network):
+            _remove_head(network, path, last, shape)
             _use_channels_last(network, shape)
         features = network
     if fresh_head or last.out_features != classes:
@@ -40,13 +39,13 @@ def as_classifier(
     return Classifier(features, last)
 
 
-def _take_head_out(network: nn.Module, path: str, head: nn.Linear, shape: Shape) -> None:
-    """Put nothing in the head's place, once it is sure that nothing happens after it."""
+def _remove_head(network: nn.Module, path: str, head: nn.Linear, shape: Shape) -> None:
+    """Replace the head with an identity, after checking that nothing happens after it."""
     kind = type(network).__name__
     example = _example(shape)
-    nothing = nn.Identity()
+    identity = nn.Identity()
     try:
-        _replace(network, head, nothing)
+        _replace(network, head, identity)
         features = _forward(network, example)
         if features.dim() != 2 or features.shape[1] != head.in_features:
             raise InputError(
@@ -55,24 +54,24 @@ def _take_head_out(network: nn.Module, path: str, head: nn.Linear, shape: Shape)
                 f"forward, on pooled or flattened features."
             )
         probe = _probe_head(features, head.out_features)
-        _replace(network, nothing, probe)
-        logits, wanted = _forward(network, example), probe(features)
-        tolerance = 1e-4 * float(wanted.abs().max())
-        if logits.shape != wanted.shape or not torch.allclose(
-            logits, wanted, rtol=1e-3, atol=tolerance, equal_nan=True
+        _replace(network, identity, probe)
+        logits, expected = _forward(network, example), probe(features)
+        tolerance = 1e-4 * float(expected.abs().max())
+        if logits.shape != expected.shape or not torch.allclose(
+            logits, expected, rtol=1e-3, atol=tolerance, equal_nan=True
         ):
             raise InputError(
-                f"{kind} does something after its head, so the features cannot be parted from it: "
-                f"return the head's own output (the loss takes the softmax)."
+                f"{kind} does something after its head, so features and head cannot be separated: "
+                f"return the output of the head itself (the loss applies the softmax)."
             )
     except InputError:
         _replace(network, network.get_submodule(path), head)
         raise
-    _replace(network, probe, nothing)
+    _replace(network, probe, identity)
 
 
 def _probe_head(features: Tensor, outputs: int) -> nn.Linear:
-    """A head after which anything would show, a ReLU (two signs) or a factor (a bias as large)."""
+    """A head that reveals whatever comes after it: a ReLU (both signs), a factor (a large bias)."""
     generator = torch.Generator().manual_seed(0)
     half = (outputs + 1) // 2
     rows = torch.randn(half, features.shape[1], generator=generator)
@@ -101,36 +100,36 @@ def head_path(network: nn.Module, shape: Shape, named: str) -> str:
         if named not in linears:
             raise unknown(f"linear layer of {kind}", named, linears)
         return named
-    given: dict[str, Tensor] = {}
+    outputs: dict[str, Tensor] = {}
 
     def remember(path: str, module: nn.Module, inputs: Any, output: Tensor) -> None:
-        given[path] = output
+        outputs[path] = output
 
     hooks = [
         module.register_forward_hook(partial(remember, path)) for path, module in linears.items()
     ]
     try:
-        with _looking_at(network):
+        with _inspecting(network):
             logits = _forward(network, _example(shape))
     finally:
         for hook in hooks:
             hook.remove()
-    same = [
+    candidates = [
         path
-        for path, output in given.items()
+        for path, output in outputs.items()
         if output.data_ptr() == logits.data_ptr() and output.numel() == logits.numel()
     ]
-    if not same:
+    if not candidates:
         raise InputError(
-            f"no linear layer's output is what {kind} returns, so it has no head to be found: let "
-            f"it end in an nn.Linear and return that layer's own output (the loss takes the "
+            f"{kind} does not return the output of any linear layer, so no head was found: let "
+            f"it end in an nn.Linear and return the output of that layer (the loss applies the "
             f"softmax)."
         )
-    return same[-1]
+    return candidates[-1]
 
 
 def _forward(network: nn.Module, example: Tensor) -> Tensor:
-    """One pass; the result is a tensor, or an error that says what it was."""
+    """One forward pass; an error if the result is not a tensor."""
     kind = type(network).__name__
     try:
         result = network(example)
@@ -147,13 +146,13 @@ def _forward(network: nn.Module, example: Tensor) -> Tensor:
 
 
 def _example(shape: Shape) -> Tensor:
-    """Two inputs of noise, from a generator of their own."""
+    """Two inputs of noise, which leave the global generator alone."""
     return torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
 
 
 @contextlib.contextmanager
-def _looking_at(network: nn.Module) -> Iterator[None]:
-    """Passes within it leave no trace: no statistics, no random numbers, no training flags."""
+def _inspecting(network: nn.Module) -> Iterator[None]:
+    """Forward passes within it leave no trace: no statistics, random numbers or training flags."""
     modes = {module: module.training for module in network.modules()}
     network.eval()
     try:
@@ -165,14 +164,14 @@ def _looking_at(network: nn.Module) -> Iterator[None]:
 
 
 def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:
-    """Put `new` wherever `old` stands: a module may have several names."""
+    """Put `new` wherever `old` is: a module may have several names."""
     paths = [path for path, m in network.named_modules(remove_duplicate=False) if m is old]
     for path in paths:
         network.set_submodule(path, new)
 
 
 def _use_channels_last(network: nn.Module, shape: Shape) -> None:
-    """The layout that CPUs convolve faster, where the network's own code can live with it."""
+    """Use the layout that CPUs convolve faster, if the network's own code allows it."""
     if len(shape) != 3 or not any(isinstance(m, nn.Conv2d) for m in network.modules()):
         return
     network.to(memory_format=torch.channels_last)

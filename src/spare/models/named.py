@@ -1,11 +1,13 @@
-"""The network that a name stands for: one of ours, of torchvision, of timm, or a user's function.
+"""The network that is trained: one of ours, of torchvision or timm, or someone's own.
 
+Someone's own is a function named by its import path or, in Python, a network or what makes one.
 Names are checked when the builder is made, before anything is trained.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import difflib
 import inspect
 import sys
@@ -35,30 +37,63 @@ class ModelChoice:
     #: lenet5, small_cnn, conv4, mlp, linear; a name of torchvision or timm; or
     #: package.module:function.
     model: str = ""
-    #: Path of the last linear layer within the network (such as classifier.3); empty: it is found.
+    #: Path of the last linear layer within the network (such as classifier.3); empty to find it.
     head: str = ""
-    #: imagenet, none (from scratch), or a .safetensors, .pt or .pth file; models of ours have no
-    #: ImageNet weights and start from scratch, and a user's function decides for itself.
+    #: imagenet, none (from scratch), or a .safetensors, .pt or .pth file; our own models have no
+    #: ImageNet weights and start from scratch, and someone's own starts as it is made.
     weights: str = "imagenet"
-    #: Train the head alone, on features computed once.
+    #: Train only the head, on features computed once.
     frozen: bool = False
 
 
-def builder(choice: ModelChoice, classes: int, shape: Shape) -> Callable[[], Classifier]:
-    """What makes the chosen model; a name that does not exist is an error at once.
+#: How the record names a model that was given as a Python object.
+GIVEN = "given:"
 
-    shape   of one example's input: (d,) for features, (channels, height, width) for images.
+
+def model_description(given: nn.Module | Callable[..., Any]) -> str:
+    """What stands in the record for a model that was given as a Python object.
+
+    >>> model_description(nn.Linear(2, 3)), model_description(nn.Linear)
+    ('given:Linear', 'given:Linear')
+    """
+    name = type(given).__name__
+    if not isinstance(given, nn.Module):
+        name = getattr(given, "__name__", name)
+    return f"{GIVEN}{name}"
+
+
+def builder(
+    choice: ModelChoice,
+    classes: int,
+    shape: Shape,
+    given: nn.Module | Callable[..., Any] | None = None,
+) -> Callable[[], Classifier]:
+    """A function that makes the chosen model; a name that does not exist is an error at once.
+
+    shape   of one example's input: (d,) for features, (channels, height, width) for images
+    given   a network, of which every model is a copy with the weights that it has now; or a
+            function or class that makes one, called with the number of classes if it takes that
     """
     name, file = choice.model, weights_file(choice.weights)
     imagenet = choice.weights == "imagenet"
-    ours = name in OF_IMAGES or name in OF_FEATURES
-    of_user = ":" in name and not name.startswith("timm:")
-    if ours:
-        make: Callable[[], nn.Module] = partial(_ours, name, classes, shape)
-        build(make, (0,))  # costs nothing, and says now that the shape does not fit
+    ours = given is None and (name in OF_IMAGES or name in OF_FEATURES)
+    someones = given is not None or (":" in name and not name.startswith("timm:"))
+    make: Callable[[], nn.Module]
+    if given is not None:
+        make = _maker(given, classes)
+    elif name.startswith(GIVEN):
+        raise InputError(
+            f"model {name!r} was given as a Python object, so it cannot be found by its name: give "
+            f"the object again."
+        )
+    elif not name:
+        raise InputError("no model is chosen: name one with --model, or model=... in Python.")
+    elif ours:
+        make = partial(_ours, name, classes, shape)
+        build(make, (0,))  # costs nothing, and fails now if the shape does not fit
         if choice.head not in ("", "head"):
             raise unknown(f"linear layer of {name}", choice.head, ["head"])
-    elif of_user:
+    elif someones:
         make = partial(_call, name, import_object("model", name, callable), classes)
     elif name in torchvision_names():
         make = partial(_of_torchvision, name, imagenet)
@@ -80,9 +115,20 @@ def builder(choice: ModelChoice, classes: int, shape: Shape) -> Callable[[], Cla
         if ours:
             assert isinstance(network, Classifier)
             return network
-        return as_classifier(network, classes, shape, choice.head, fresh_head=not of_user)
+        return as_classifier(network, classes, shape, choice.head, fresh_head=not someones)
 
     return classifier
+
+
+def _maker(given: nn.Module | Callable[..., Any], classes: int) -> Callable[[], nn.Module]:
+    if isinstance(given, nn.Module):
+        return partial(copy.deepcopy, given)
+    if not callable(given):
+        raise InputError(
+            f"a model is a name, an nn.Module or a function that makes one, not a "
+            f"{type(given).__name__}."
+        )
+    return partial(_call, model_description(given), given, classes)
 
 
 def _ours(name: str, classes: int, shape: Shape) -> Classifier:
@@ -105,73 +151,73 @@ def _need_images(name: str, shape: Shape) -> None:
         )
 
 
-# Networks of others
-
-
 def torchvision_names() -> list[str]:
     """The classification models of torchvision."""
     import torchvision
 
-    return torchvision.models.list_models(module=torchvision.models)
+    names: list[str] = torchvision.models.list_models(module=torchvision.models)
+    return names
 
 
 def _of_torchvision(name: str, imagenet: bool) -> nn.Module:
     from torchvision.models import get_model, get_model_weights
 
     if not imagenet:
-        # Two have auxiliary heads, which nothing here trains, and warn unless told how to start.
+        # Two have auxiliary heads, which nothing here trains, and warn unless told how to begin.
         with_aux = name in ("googlenet", "inception_v3")
         options = {"aux_logits": False, "init_weights": True} if with_aux else {}
-        return get_model(name, weights=None, **options)
-    known = get_model_weights(name)
+        fresh: nn.Module = get_model(name, weights=None, **options)
+        return fresh
+    versions = get_model_weights(name)
     # The first version is what papers used; a few names have only a later one.
-    weights = known.__members__.get("IMAGENET1K_V1", known.DEFAULT)
+    weights = versions.__members__.get("IMAGENET1K_V1", versions.DEFAULT)
     file = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rpartition("/")[2]
     try:
-        # Fetched to a temporary name and checked before it is renamed; and read once with tensors
-        # alone allowed, because torchvision's own reading would run a pickle's code.
+        # Downloaded under a temporary name, checked and renamed; and read once with only tensors
+        # allowed, because torchvision's own reading would run the code of a pickle.
         with contextlib.redirect_stdout(sys.stderr):  # where it announces a download
             weights.get_state_dict(progress=sys.stderr.isatty(), check_hash=True, weights_only=True)
     except Exception as error:  # no network, no room, another hash, a damaged file
         if file.is_file():
             raise DataError(
-                f"{file} cannot be read as the weights {weights!r}: delete it, and it is fetched "
-                f"again."
+                f"{file} cannot be read as the weights {weights!r}: delete it to have it "
+                f"fetched again."
             ) from error
         raise _not_fetched(f"{weights!r} ({weights.url})", f"at {file}", error) from error
-    network = get_model(name, weights=weights)
+    network: Any = get_model(name, weights=weights)
     if name == "inception_v3":  # its ImageNet weights bring the auxiliary head
         network.aux_logits = False
         network.AuxLogits = None
+    assert isinstance(network, nn.Module)
     return network
 
 
 def _timm_name(name: str, imagenet: bool) -> str:
-    """The name as timm has it, checked."""
-    asked = name.removeprefix("timm:")
+    """The name that timm knows the model by, checked."""
+    timm_name = name.removeprefix("timm:")
     try:
         import timm
     except ImportError:
-        if asked != name:
+        if timm_name != name:
             raise InputError(f"model {name!r} needs timm: {TIMM_EXTRA}.") from None
         error = unknown("model", name, _known_names())
         raise InputError(f"{error} (names that only timm knows need {TIMM_EXTRA})") from None
-    architecture, _, tag = asked.partition(".")
+    architecture, _, tag = timm_name.partition(".")
     if not timm.is_model(architecture):
-        if asked == name:
+        if timm_name == name:
             raise unknown("model", name, _known_names())
-        near = difflib.get_close_matches(asked, timm.list_models(), n=1)
+        near = difflib.get_close_matches(timm_name, timm.list_models(), n=1)
         hint = f"did you mean 'timm:{near[0]}'?" if near else "timm.list_models() gives the names."
         raise InputError(f"unknown model {name!r}: {hint}")
     tags = [full.partition(".")[2] for full in timm.list_pretrained(f"{architecture}.*")]
     if tag and tag not in tags:
         raise unknown(f"weights of timm's {architecture}", tag, tags)
-    if imagenet and not timm.models.is_model_pretrained(asked):
+    if imagenet and not timm.models.is_model_pretrained(timm_name):
         raise InputError(
-            f"timm has no pretrained weights for {asked!r}: train it from scratch with "
+            f"timm has no pretrained weights for {timm_name!r}: train it from scratch with "
             f"--set weights=none."
         )
-    return asked
+    return timm_name
 
 
 def _of_timm(name: str, pretrained: bool, classes: int, shape: Shape) -> nn.Module:
@@ -182,9 +228,9 @@ def _of_timm(name: str, pretrained: bool, classes: int, shape: Shape) -> nn.Modu
         return make(pretrained=False)
     try:
         return make(pretrained=True)
-    except Exception as error:  # the Hugging Face client's errors have no base that we could name
-        known = timm.models.get_pretrained_cfg(name)
-        source = known.hf_hub_id if known is not None else name
+    except Exception as error:  # the errors of the Hugging Face client have no common base
+        config = timm.models.get_pretrained_cfg(name)
+        source = config.hf_hub_id if config is not None else name
         raise _not_fetched(
             f"{source} of timm", "in Hugging Face's cache (below HF_HOME)", error
         ) from error
@@ -194,10 +240,10 @@ def _known_names() -> list[str]:
     return [*OF_IMAGES, *OF_FEATURES, *torchvision_names()]
 
 
-def _not_fetched(weights: str, place: str, error: Exception) -> DataError:
+def _not_fetched(weights: str, destination: str, error: Exception) -> DataError:
     return DataError(
         f"the weights {weights} could not be fetched ({reason(error)}): go online once, put the "
-        f"file {place}, or train from scratch with --set weights=none."
+        f"file {destination}, or train from scratch with --set weights=none."
     )
 
 
@@ -205,7 +251,7 @@ def _call(name: str, function: Callable[..., Any], classes: int) -> nn.Module:
     try:
         with current_folder_importable():
             network = _with_classes(function, classes)()
-    except Exception as error:  # whatever the user's function raises
+    except Exception as error:  # whatever someone's function raises
         raise InputError(
             f"model {name!r}: the function raised {type(error).__name__}: {reason(error)}."
         ) from error
@@ -217,13 +263,13 @@ def _call(name: str, function: Callable[..., Any], classes: int) -> nn.Module:
 
 
 def _with_classes(function: Callable[..., Any], classes: int) -> Callable[[], Any]:
-    """Give the number of classes by name, or to a first argument that must be given."""
+    """Pass the number of classes by name, or as the first argument if that is required."""
     parameters = inspect.signature(function).parameters
     for name in ("classes", "num_classes"):
         if name in parameters and parameters[name].kind is not inspect.Parameter.POSITIONAL_ONLY:
             return partial(function, **{name: classes})
     first = next(iter(parameters.values()), None)
-    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if first is not None and first.kind in by_place and first.default is first.empty:
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if first is not None and first.kind in positional and first.default is first.empty:
         return partial(function, classes)
     return function

@@ -1,10 +1,10 @@
-"""Where a network looks: GradCAM at a layer that is found by itself, or named.
+"""Where a network looks: Grad-CAM at a layer that is found automatically, or named.
 
 Selvaraju et al., Grad-CAM, ICCV 2017: the maps of a late layer, each weighted by the mean gradient
-of the predicted class over the picture, summed, and what is below zero cut off.
+of the predicted class over the picture, summed, with negative values set to zero.
 
-Convolutional networks give maps; vision transformers give one vector a patch, with tokens that are
-no patch in front, or maps with their channels last. All are looked at as maps.
+Convolutional networks give maps; vision transformers give one vector per patch, after tokens that
+are not patches, or maps with their channels last. All are treated as maps.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from spare.errors import InputError, unknown
 
-#: Tokens before the patches: a class token, one for distillation, registers.
-MOST_EXTRA_TOKENS = 16
+#: At most this many tokens before the patches: a class token, a distillation token, registers.
+MAX_EXTRA_TOKENS = 16
 #: Pictures that go through the network at once.
-AT_ONCE = 16
+BATCH_SIZE = 16
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Grid:
         if self.layout == "last":
             return output.permute(0, 3, 1, 2)
         patches = output[:, self.extra :].transpose(1, 2)
-        return patches.unflatten(2, (self.rows, self.columns))
+        return patches.reshape(*patches.shape[:2], self.rows, self.columns)
 
     def output(self, maps: Tensor, before: Tensor) -> Tensor:
-        """The layer's output again, with what `before` has beside the maps."""
+        """The layer's output with these maps, and with the other tokens of `before`."""
         if self.layout == "maps":
             return maps
         if self.layout == "last":
@@ -57,61 +57,65 @@ class Grid:
 def saliency(
     network: nn.Module, x: Tensor, *, targets: Tensor | None = None, layer: str = ""
 ) -> Tensor:
-    """(n, height, width), each picture's largest 1: what speaks for its predicted class (or for
-    `targets`). A picture in which nothing does is all 0."""
-    path, grid = layer_and_grid(network, x[:AT_ONCE], layer)
+    """What speaks for the predicted class (or for `targets`) in each picture: (n, height, width).
+
+    The largest value of a picture is 1; where nothing speaks for the class, all values are 0.
+    """
+    path, grid = layer_and_grid(network, x[:BATCH_SIZE], layer)
     if targets is None:
-        with torch.no_grad(), _at_rest(network):
-            targets = torch.cat([network(part).argmax(1) for part in x.split(AT_ONCE)])
+        with torch.no_grad(), _evaluating(network):
+            targets = torch.cat([network(part).argmax(1) for part in torch.split(x, BATCH_SIZE)])
     from captum.attr import LayerGradCam
 
-    with _at_rest(network), _as_maps(network, path, grid) as place:
-        explain = LayerGradCam(network, place)
-        found = torch.cat(
+    with _evaluating(network), _as_maps(network, path, grid) as watched:
+        explain = LayerGradCam(network, watched)
+        coarse = torch.cat(
             [
                 explain.attribute(part.clone(), target, relu_attributions=True).detach()
-                for part, target in zip(x.split(AT_ONCE), targets.split(AT_ONCE), strict=True)
+                for part, target in zip(
+                    torch.split(x, BATCH_SIZE), torch.split(targets, BATCH_SIZE), strict=True
+                )
             ]
         )
-    large = nn.functional.interpolate(found, x.shape[2:], mode="bilinear", align_corners=False)
-    large = large[:, 0]
-    most = large.amax((1, 2), keepdim=True)
-    return torch.where(most > 0, large / most, 0.0)
+    fine = nn.functional.interpolate(coarse, x.shape[2:], mode="bilinear", align_corners=False)
+    fine = fine[:, 0]
+    largest = fine.amax((1, 2), keepdim=True)
+    return torch.where(largest > 0, fine / largest, 0.0)
 
 
 def layer_and_grid(network: nn.Module, x: Tensor, named: str = "") -> tuple[str, Grid]:
-    """The last layer that still knows where in the picture things are, and decides by them.
+    """The last layer whose output lies on the picture and influences the prediction.
 
-    In a vision transformer only the class token of the last layers matters: they are passed over,
+    In a vision transformer only the class token of the last layers matters: they are skipped,
     because the prediction has no gradient at their patches.
     """
     if x.ndim != 4:
-        raise InputError("saliency needs pictures, and these inputs are none.")
+        raise InputError("saliency needs pictures, and these inputs are not pictures.")
     modules = dict(network.named_modules())
     if named and named not in modules:
         raise unknown(f"layer of {_kind(network)}", named, modules)
-    seen: list[tuple[str, Tensor]] = []
+    outputs: list[tuple[str, Tensor]] = []
 
     def remember(path: str, module: nn.Module, inputs: Any, output: Any) -> None:
         if isinstance(output, Tensor) and output.requires_grad:
-            seen.append((path, output))
+            outputs.append((path, output))
 
     # A transformer's linear layers mix queries, keys and values; the layer before them does not.
-    able = {path: m for path, m in modules.items() if path and not isinstance(m, nn.Linear)}
-    watched = {named: modules[named]} if named else able
+    candidates = {path: m for path, m in modules.items() if path and not isinstance(m, nn.Linear)}
+    watched = {named: modules[named]} if named else candidates
     hooks = [m.register_forward_hook(partial(remember, path)) for path, m in watched.items()]
     try:
-        with torch.enable_grad(), _at_rest(network):
-            said = network(x.detach().clone().requires_grad_())
-            # Every class in some proportion: what decides between any of them counts.
-            mixed = (said * torch.arange(1.0, said.shape[1] + 1)).sum()
+        with torch.enable_grad(), _evaluating(network):
+            logits = network(x.detach().clone().requires_grad_())
+            # A different weight for every class: what decides between any two of them counts.
+            mixed = (logits * torch.arange(1.0, logits.shape[1] + 1)).sum()
             gradients = torch.autograd.grad(
-                mixed, [output for _, output in seen], allow_unused=True
+                mixed, [output for _, output in outputs], allow_unused=True
             )
     finally:
         for hook in hooks:
             hook.remove()
-    for (path, output), gradient in reversed(list(zip(seen, gradients, strict=True))):
+    for (path, output), gradient in reversed(list(zip(outputs, gradients, strict=True))):
         grid = _grid(output, x.shape[2], x.shape[3])
         if grid is None or gradient is None:
             continue
@@ -120,16 +124,16 @@ def layer_and_grid(network: nn.Module, x: Tensor, named: str = "") -> tuple[str,
     if named:
         raise InputError(
             f"layer {named!r} of {_kind(network)} gives no maps of the picture that the prediction "
-            f"depends on: name another, or none."
+            f"depends on: name another layer, or none."
         )
     raise InputError(
-        f"{_kind(network)} has no layer that gives maps of the picture, so nothing says where it "
-        f"looks: name one."
+        f"{_kind(network)} has no layer that gives maps of the picture, so it cannot be said where "
+        f"it looks: name a layer."
     )
 
 
 def _grid(output: Tensor, height: int, width: int) -> Grid | None:
-    """How this output lies on a picture of that size, if it does; one place is no grid."""
+    """How this output lies on a picture of that size, if it does; a single cell is not a grid."""
 
     def fits(rows: int, columns: int, slack: float = 1) -> bool:
         # Padding and strides round: a row more or less is the same shape.
@@ -142,7 +146,7 @@ def _grid(output: Tensor, height: int, width: int) -> Grid | None:
         return Grid(a, b, "last") if fits(a, b) else None
     if output.ndim == 3:
         tokens = output.shape[1]
-        for extra in range(min(MOST_EXTRA_TOKENS, tokens)):
+        for extra in range(min(MAX_EXTRA_TOKENS, tokens)):
             patches = tokens - extra
             columns = max(1, round((patches * width / height) ** 0.5))
             if patches % columns == 0 and fits(patches // columns, columns, slack=0.5):
@@ -151,7 +155,7 @@ def _grid(output: Tensor, height: int, width: int) -> Grid | None:
 
 
 class _AsMaps(nn.Module):
-    """A layer whose output goes through `maps` as maps, where it can be looked at."""
+    """A layer whose output passes through `maps` as maps, where Grad-CAM can watch it."""
 
     def __init__(self, layer: nn.Module, grid: Grid):
         super().__init__()
@@ -161,7 +165,7 @@ class _AsMaps(nn.Module):
 
     def forward(self, *inputs: Any, **named: Any) -> Tensor:
         before = self.layer(*inputs, **named)
-        # A copy goes on: a later layer that works in place must not change what was looked at.
+        # Passed on as a copy: a later layer that works in place must not change what was watched.
         return self.grid.output(self.maps(self.grid.maps(before)).clone(), before)
 
 
@@ -177,8 +181,8 @@ def _as_maps(network: nn.Module, path: str, grid: Grid) -> Iterator[nn.Module]:
 
 
 @contextlib.contextmanager
-def _at_rest(network: nn.Module) -> Iterator[None]:
-    """In evaluation mode, and afterwards as it was."""
+def _evaluating(network: nn.Module) -> Iterator[None]:
+    """In evaluation mode within it, and afterwards as before."""
     modes = {module: module.training for module in network.modules()}
     network.eval()
     try:

@@ -1,4 +1,4 @@
-"""Small networks of our own, for small images and for features."""
+"""The package's own small networks, for small images and for features."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spare.models.classifier import Classifier
 def lenet5(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 32) -> Classifier:
     """LeNet-5 with ReLU and max-pooling; 84 features before the head.
 
-    Pooling stands before ReLU: the maximum of rectified values is the rectified maximum, and there
+    Pooling comes before ReLU: the maximum of rectified values is the rectified maximum, and there
     are four times fewer of them.
     """
     height, width = (((side - 4) // 2 - 4) // 2 for side in _sides("lenet5", size, 16))
@@ -51,8 +51,10 @@ def small_cnn(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 
 
 
 def conv4(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 64) -> Classifier:
-    """Four convolutions with batch normalization, for images of 32 to 128 pixels on a laptop; 64
-    features before the head."""
+    """Four convolutions with batch normalization, for images of 32 to 128 pixels on a laptop.
+
+    There are 64 features before the head.
+    """
     height, width = (side // 16 for side in _sides("conv4", size, 16))
     layers: list[nn.Module] = []
     for maps in (16, 32, 64, 64):
@@ -63,7 +65,7 @@ def conv4(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 64) 
             nn.MaxPool2d(2),
         ]
         channels = maps
-    # Places are kept, not averaged away: what tells the classes apart may be a shape.
+    # Positions are kept, not averaged away: the classes may differ in shape.
     layers += [nn.Flatten(), nn.Linear(64 * height * width, 64), nn.ReLU()]
     return Classifier(nn.Sequential(*layers), nn.Linear(64, classes))
 

@@ -1,4 +1,4 @@
-"""Weights from a file: a plain state dict, or what a run folder keeps; never code."""
+"""Weights from a file: a plain state dict, or the weights of a run folder; never code."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from spare.models.classifier import Classifier
 
 
 def weights_file(weights: str) -> Path | None:
+    """The file that a setting names, if it names one."""
     if weights in ("imagenet", "none"):
         return None
     file = Path(weights).expanduser()
@@ -27,20 +28,20 @@ def weights_file(weights: str) -> Path | None:
 
 def load_weights(network: nn.Module, file: Path, head: str) -> None:
     """Load a state dict; only the head (a module's path) may be missing or of another shape."""
-    wanted = network.state_dict()
-    of_head = {f"{head}.{part}".lstrip(".") for part in ("weight", "bias")}
+    expected = network.state_dict()
+    head_names = {f"{head}.{part}".lstrip(".") for part in ("weight", "bias")}
     state = {
         name: tensor
         for name, tensor in _bare_names(_read_state(file), network, head).items()
-        if name not in of_head or (name in wanted and tensor.shape == wanted[name].shape)
+        if name not in head_names or (name in expected and tensor.shape == expected[name].shape)
     }
-    # Files older than this counter of batch norm do without it.
-    optional = of_head | {name for name in wanted if name.endswith("num_batches_tracked")}
+    # Files older than batch norm's counter do not have it.
+    optional = head_names | {name for name in expected if name.endswith("num_batches_tracked")}
     wrong = {
-        "missing": [name for name in wanted if name not in state and name not in optional],
-        "unknown": [name for name in state if name not in wanted],
+        "missing": [name for name in expected if name not in state and name not in optional],
+        "unknown": [name for name in state if name not in expected],
         "of another shape": [
-            name for name in state if name in wanted and state[name].shape != wanted[name].shape
+            name for name in state if name in expected and state[name].shape != expected[name].shape
         ],
     }
     if any(wrong.values()):
@@ -64,19 +65,20 @@ def _read_state(file: Path) -> dict[str, Tensor]:
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
-        found = torch.load(file, map_location="cpu", weights_only=True)
+        loaded = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file raises whatever its bytes lead to
         raise refusal from error
-    plain = isinstance(found, dict) and all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in found.items()
+    plain = isinstance(loaded, dict) and all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in loaded.items()
     )
     if not plain:
         raise refusal
-    return found
+    state: dict[str, Tensor] = loaded
+    return state
 
 
 def _bare_names(state: dict[str, Tensor], network: nn.Module, head: str) -> dict[str, Tensor]:
-    """The selected weights of a run folder, by the names they have in the network itself."""
+    """The selected weights of a run folder, by their names in the network itself."""
     prefix = "selected/"
     if not any(name.startswith(prefix) for name in state):
         return state

@@ -5,7 +5,7 @@ others hold a handful of simple pictures each, to try a layout or to test what r
 
 Every picture has its own generator, keyed by (seed, split, group, number): its bytes depend neither
 on the other pictures nor on the order of drawing. This file says which pictures go where;
-pictures.py draws them. It is longer than most because CelebA's layout has 40 named columns.
+pictures.py draws them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from PIL import Image
 from spare.errors import InputError, check_seed, unknown
 from spare.images.imagenet import RANGES, WNIDS
 from spare.progress import SILENT, Progress
+from spare.synthetic.counts import training_counts
 from spare.synthetic.folder import draw_folder
 from spare.synthetic.pictures import animal_scene, bird_scene, portrait, street_scene
 
@@ -88,31 +89,6 @@ def numbered(number: int, of: int) -> str:
     return f"{number:0{max(3, len(str(of - 1)))}d}.jpg"
 
 
-def training_counts(per_class: int, background: float, co_object: float) -> list[int]:
-    """How many training images each group gets, in the order of group ids (class, bg, object)."""
-    shares = [
-        background_share * object_share
-        for background_share in (background, 1 - background)
-        for object_share in (co_object, 1 - co_object)
-    ]
-    urban = _rounded(per_class, shares)
-    return urban + urban[::-1]  # what agrees with urban cars disagrees with country cars
-
-
-def _rounded(total: int, shares: Sequence[float]) -> list[int]:
-    """Integers that sum to `total`, nearest to the shares, at least 1 where a share is not 0."""
-    ideal = [round(share * total, 6) for share in shares]
-    if sum(share > 0 for share in ideal) > total:
-        raise InputError(f"per_class={total} is too few for one image in every group: give more.")
-    counts = [max(int(share), int(share > 0)) for share in ideal]
-    while sum(counts) != total:
-        step = 1 if sum(counts) < total else -1
-        lacking = [step * (share - count) for share, count in zip(ideal, counts, strict=True)]
-        allowed = [i for i, count in enumerate(counts) if ideal[i] > 0 and count + step > 0]
-        counts[max(allowed, key=lambda i: lacking[i])] += step
-    return counts
-
-
 # --- The other layouts: a handful of simple pictures ---
 
 LAND_BIRDS = ("004.Groove_billed_Ani", "009.Brewer_Blackbird", "017.Cardinal", "073.Blue_Jay")
@@ -167,47 +143,14 @@ def draw_waterbirds(
 
 #: CelebA's 40 attributes in the order of the official file.
 ATTRIBUTES = [
-    "5_o_Clock_Shadow",
-    "Arched_Eyebrows",
-    "Attractive",
-    "Bags_Under_Eyes",
-    "Bald",
-    "Bangs",
-    "Big_Lips",
-    "Big_Nose",
-    "Black_Hair",
-    "Blond_Hair",
-    "Blurry",
-    "Brown_Hair",
-    "Bushy_Eyebrows",
-    "Chubby",
-    "Double_Chin",
-    "Eyeglasses",
-    "Goatee",
-    "Gray_Hair",
-    "Heavy_Makeup",
-    "High_Cheekbones",
-    "Male",
-    "Mouth_Slightly_Open",
-    "Mustache",
-    "Narrow_Eyes",
-    "No_Beard",
-    "Oval_Face",
-    "Pale_Skin",
-    "Pointy_Nose",
-    "Receding_Hairline",
-    "Rosy_Cheeks",
-    "Sideburns",
-    "Smiling",
-    "Straight_Hair",
-    "Wavy_Hair",
-    "Wearing_Earrings",
-    "Wearing_Hat",
-    "Wearing_Lipstick",
-    "Wearing_Necklace",
-    "Wearing_Necktie",
-    "Young",
-]
+    "5_o_Clock_Shadow", "Arched_Eyebrows", "Attractive", "Bags_Under_Eyes", "Bald", "Bangs",
+    "Big_Lips", "Big_Nose", "Black_Hair", "Blond_Hair", "Blurry", "Brown_Hair", "Bushy_Eyebrows",
+    "Chubby", "Double_Chin", "Eyeglasses", "Goatee", "Gray_Hair", "Heavy_Makeup",
+    "High_Cheekbones", "Male", "Mouth_Slightly_Open", "Mustache", "Narrow_Eyes", "No_Beard",
+    "Oval_Face", "Pale_Skin", "Pointy_Nose", "Receding_Hairline", "Rosy_Cheeks", "Sideburns",
+    "Smiling", "Straight_Hair", "Wavy_Hair", "Wearing_Earrings", "Wearing_Hat",
+    "Wearing_Lipstick", "Wearing_Necklace", "Wearing_Necktie", "Young",
+]  # fmt: skip
 CELEBA_SIZE = (178, 218)
 
 

@@ -1,4 +1,7 @@
-"""One epoch as index arrays: `Batches` is a function from a generator to a list of them."""
+"""The batches of one epoch as arrays of rows.
+
+`Batches` is a function from a random generator to a list of such arrays.
+"""
 
 from __future__ import annotations
 
@@ -18,33 +21,33 @@ Batches = Callable[[np.random.Generator], list[np.ndarray]]
 
 def shuffled(n: int, batch_size: int) -> Batches:
     """Every example once, in random order."""
-    return lambda rng: _cut(rng.permutation(n), batch_size)
+    return lambda rng: _in_batches(rng.permutation(n), batch_size)
 
 
 def repeated(copies: np.ndarray, batch_size: int) -> Batches:
     """Every example as often as `copies` says, in random order; a longer epoch."""
-    everyone = np.repeat(np.arange(len(copies)), copies)
-    return lambda rng: _cut(rng.permutation(everyone), batch_size)
+    rows = np.repeat(np.arange(len(copies)), copies)
+    return lambda rng: _in_batches(rng.permutation(rows), batch_size)
 
 
 def weighted(draw: GroupDraw, n: int, batch_size: int) -> Batches:
-    """`n` draws with replacement: the same draw that `ImportanceSampler` makes."""
-    return lambda rng: _cut(draw.draw(n, rng), batch_size)
+    """`n` rows with replacement: the same that `ImportanceSampler` samples."""
+    return lambda rng: _in_batches(draw.draw(n, rng), batch_size)
 
 
 @dataclass(frozen=True)
 class ContrastPools:
-    """Who can take which role around an anchor of a class: rows of the training split, by class."""
+    """Which rows of the training split can take which role around an anchor, by class."""
 
     #: The class that an early model took each example for.
     slices: np.ndarray
-    #: Classes that anchors come from: those with someone in each role.
+    #: Classes that anchors come from: those with examples for each role.
     classes: list[int]
-    #: Of the class, and in its own slice: anchors, and the easy negatives of other classes.
+    #: Of the class and in its own slice: anchors, and easy negatives for other classes.
     correct: dict[int, np.ndarray]
-    #: Of the class, in the slice of another that has correct examples to contrast them with.
+    #: Of the class, but in the slice of another class that has correct examples.
     positives: dict[int, np.ndarray]
-    #: In the slice of the class, but of another.
+    #: In the slice of the class, but of another class.
     negatives: dict[int, np.ndarray]
 
     @property
@@ -52,12 +55,12 @@ class ContrastPools:
         return min(len(self.correct[c]) for c in self.classes)
 
     def cut(self, size: int) -> int:
-        """`size`, or what the smallest pool of anchors, positives or hard negatives has."""
+        """`size`, or less if a pool of anchors, positives or hard negatives is smaller."""
         pools = (self.correct, self.positives, self.negatives)
         return min(size, *(len(pool[c]) for pool in pools for c in self.classes))
 
     def probabilities(self, size: int) -> np.ndarray:
-        """How likely each example is drawn, over all roles: what sub-batches hold on average."""
+        """How likely each example is to be in a sub-batch, over all roles."""
         expected = np.zeros(len(self.slices))
         for c in self.classes:
             for pool in (self.correct[c], self.positives[c], self.negatives[c]):
@@ -65,7 +68,7 @@ class ContrastPools:
             others, counts = np.unique(self.slices[self.positives[c]], return_counts=True)
             for other, share in zip(others, counts / counts.sum(), strict=True):
                 expected[self.correct[other]] += size * share / len(self.correct[other])
-        return expected / expected.sum()
+        return np.asarray(expected / expected.sum())
 
 
 def contrast_pools(labels: Any, slices: Any) -> ContrastPools:
@@ -77,12 +80,14 @@ def contrast_pools(labels: Any, slices: Any) -> ContrastPools:
     """
     labels, slices = np.asarray(labels), np.asarray(slices)
     right = labels == slices
-    answered = np.isin(slices, slices[right])
-    every = np.unique(labels).tolist()
-    correct = {c: np.flatnonzero((labels == c) & right) for c in every}
-    positives = {c: np.flatnonzero((labels == c) & ~right & answered) for c in every}
-    negatives = {c: np.flatnonzero((slices == c) & ~right) for c in every}
-    classes = [c for c in every if all(len(pool[c]) for pool in (correct, positives, negatives))]
+    # In a slice that has correct examples, to serve as easy negatives.
+    contrasted = np.isin(slices, slices[right])
+    all_classes = np.unique(labels).tolist()
+    correct = {c: np.flatnonzero((labels == c) & right) for c in all_classes}
+    positives = {c: np.flatnonzero((labels == c) & ~right & contrasted) for c in all_classes}
+    negatives = {c: np.flatnonzero((slices == c) & ~right) for c in all_classes}
+    pools = (correct, positives, negatives)
+    classes = [c for c in all_classes if all(len(pool[c]) for pool in pools)]
     if right.all():
         raise InputError(
             "the reference model makes no mistake on the training split, so there is nothing to "
@@ -95,11 +100,11 @@ def contrast_pools(labels: Any, slices: Any) -> ContrastPools:
             "reference model gets right, examples that it gets wrong and examples of other classes "
             "that it takes for this one: train it for another number of epochs (reference_epochs)."
         )
-    if len(classes) < len(every) / 2:
+    if len(classes) < len(all_classes) / 2:
         warnings.warn(
-            f"only {len(classes)} of {len(every)} classes have examples that the reference model "
-            f"gets right, examples that it gets wrong and examples of other classes that it takes "
-            f"for theirs: anchors come from these classes alone; another number of epochs "
+            f"only {len(classes)} of {len(all_classes)} classes have examples that the reference "
+            f"model gets right, examples that it gets wrong and examples of other classes that it "
+            f"takes for theirs: anchors come from these classes alone; another number of epochs "
             f"(reference_epochs) may leave more.",
             SpareWarning,
             stacklevel=2,
@@ -108,13 +113,13 @@ def contrast_pools(labels: Any, slices: Any) -> ContrastPools:
 
 
 def contrastive(pools: ContrastPools, size: int, share: float = 1.0) -> Batches:
-    """One sub-batch an anchor, for Correct-n-Contrast (objectives/contrastive.py).
+    """One sub-batch per anchor, for Correct-n-Contrast (objectives/contrastive.py).
 
     In this order: the anchor and others of its pool, positives, hard negatives, as many of each as
     the smallest pool has and at most `size`; then `size` easy negatives, which are the correct
-    examples of the slice that the first positive is in, drawn with replacement if they are fewer.
-    Anchors of the classes take turns, as many times an epoch as the class with the fewest allows,
-    or as a `share` of these.
+    examples of the slice that the first positive is in, with replacement if there are fewer.
+    The classes take turns in giving an anchor, as many times per epoch as the class with the fewest
+    anchors allows, or a `share` of that.
     """
     each = pools.cut(size)
     turns = max(1, round(share * pools.fewest_anchors))
@@ -147,8 +152,8 @@ def contrastive(pools: ContrastPools, size: int, share: float = 1.0) -> Batches:
 def paired(first: int, others: int, batch_size: int, steps: int) -> Batches:
     """`steps` batches: `batch_size` of the `first` rows, then as many of the `others` after those.
 
-    Either is gone through in random order, again and again; one that is smaller than a batch is in
-    every batch as a whole.
+    Each of the two is walked in random order, again and again; all of one that is smaller than a
+    batch is in every batch.
     """
 
     def plan(rng: np.random.Generator) -> list[np.ndarray]:
@@ -167,5 +172,5 @@ def _passes(n: int, batch_size: int, steps: int, rng: np.random.Generator) -> np
     return np.concatenate(passes)[: steps * size].reshape(steps, size)
 
 
-def _cut(indices: np.ndarray, batch_size: int) -> list[np.ndarray]:
+def _in_batches(indices: np.ndarray, batch_size: int) -> list[np.ndarray]:
     return [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]

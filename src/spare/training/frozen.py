@@ -1,10 +1,12 @@
-"""Frozen backbone: every image's features computed once and kept; then only a head is trained."""
+"""A frozen backbone: the features of every image computed once and kept; only a head is trained."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,20 +14,32 @@ from torch import Tensor, nn
 from spare.data.inputs import TensorInputs, shape_of
 from spare.data.task import Split, Task
 from spare.files import read_tensors, write_tensors
+from spare.images.cache import cache_folder
 from spare.models import Classifier, ModelChoice, build, builder
-from spare.training.checkpoint import State
+from spare.progress import SILENT, Progress
 from spare.training.outputs import outputs
 from spare.training.settings import Settings
-from spare.training.stages import Report
 
-#: Of weights that are drawn, not loaded: the same for every seed, so that the features are too.
+#: Seeds weights that are not loaded: the same for every run, so that the features are too.
 KEY = (0,)
+#: Images are larger than what is usually evaluated at once.
+MAX_BATCH_SIZE = 250
 
 
-def frozen_features(task: Task, choice: ModelChoice, settings: Settings, report: Report) -> Task:
-    """The task with the backbone's features as inputs, standardized by the training split."""
-    model = _backbone(task, choice)
-    features = {name: _features(task, name, model, settings, report) for name in task.splits()}
+def frozen_features(
+    task: Task,
+    choice: ModelChoice,
+    settings: Settings,
+    progress: Progress = SILENT,
+    *,
+    given: nn.Module | Callable[..., Any] | None = None,
+) -> Task:
+    """The task with the backbone's features as inputs, standardized by the training split.
+
+    given   a backbone as a Python object; see `builder`
+    """
+    model = _backbone(task, choice, given)
+    features = {name: _features(task, name, model, settings, progress) for name in task.splits()}
     mean, deviation = _scale(features["train"])
 
     def standardized(name: str, split: Split | None) -> Split | None:
@@ -43,44 +57,47 @@ def frozen_features(task: Task, choice: ModelChoice, settings: Settings, report:
     )
 
 
-def thawed(
-    task: Task, choice: ModelChoice, settings: Settings, head: State, report: Report
+def full_network(
+    task: Task,
+    choice: ModelChoice,
+    settings: Settings,
+    head: Mapping[str, Tensor],
+    progress: Progress = SILENT,
+    *,
+    given: nn.Module | Callable[..., Any] | None = None,
 ) -> Classifier:
     """Backbone and trained head as one network, which takes the task's own inputs."""
-    model = _backbone(task, choice)
-    mean, deviation = _scale(_features(task, "train", model, settings, report))
+    model = _backbone(task, choice, given)
+    mean, deviation = _scale(_features(task, "train", model, settings, progress))
     weight = head["head.weight"] / deviation
     model.head = nn.Linear(weight.shape[1], weight.shape[0])
     model.head.load_state_dict({"weight": weight, "bias": head["head.bias"] - weight @ mean})
     return model
 
 
-def _backbone(task: Task, choice: ModelChoice) -> Classifier:
+def _backbone(
+    task: Task, choice: ModelChoice, given: nn.Module | Callable[..., Any] | None
+) -> Classifier:
     shape = shape_of(task.train.inputs)
-    model = build(builder(choice, len(task.class_names), shape), KEY)
+    model = build(builder(choice, len(task.class_names), shape, given), KEY)
     assert isinstance(model, Classifier)
     return model
 
 
 def _features(
-    task: Task, name: str, model: Classifier, settings: Settings, report: Report
+    task: Task, name: str, model: Classifier, settings: Settings, progress: Progress
 ) -> Tensor:
-    """Those of a split, kept or computed."""
+    """Those of a split, cached or computed."""
     split = task.splits()[name]
-    place = _place(task, name, model, split)
-    if place is not None and place.exists():
-        return read_tensors(place)[0]["features"]
-    said = outputs(
-        model,
-        split,
-        batch_size=min(settings.eval_batch_size, 250),
-        workers=settings.workers,
-        on_step=lambda done, total: report("features", done, total),
-    )
-    if place is not None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_tensors(place, {"features": said.features}, {})
-    return said.features
+    path = _cache_path(task, name, model, split, settings)
+    if path is not None and path.exists():
+        return read_tensors(path)[0]["features"]
+    settings = replace(settings, eval_batch_size=min(settings.eval_batch_size, MAX_BATCH_SIZE))
+    features = outputs(model, split, settings, on_step=progress.steps_of("features")).features
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_tensors(path, {"features": features}, {})
+    return features
 
 
 def _scale(features: Tensor) -> tuple[Tensor, Tensor]:
@@ -89,14 +106,17 @@ def _scale(features: Tensor) -> tuple[Tensor, Tensor]:
     return features.mean(0), deviation
 
 
-def _place(task: Task, name: str, model: Classifier, split: Split) -> Path | None:
-    """Where these features are kept: a name made of the images, the weights and the split."""
+def _cache_path(
+    task: Task, name: str, model: Classifier, split: Split, settings: Settings
+) -> Path | None:
+    """A file name made of the images, the weights, the split and the precision."""
     if not task.content:
         return None
-    from spare.images.cache import cache_folder
-
-    digest = hashlib.sha256(f"{task.content} {name} {len(split)}".encode())
+    content = f"{task.content} {name} {len(split)}"
+    if settings.precision != "float32":
+        content += f" {settings.precision}"
+    digest = hashlib.sha256(content.encode())
     for key, value in model.features.state_dict().items():
         digest.update(key.encode())
-        digest.update(value.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
+        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return cache_folder() / f"{digest.hexdigest()[:32]}.features"

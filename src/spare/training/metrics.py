@@ -14,7 +14,7 @@ Z95 = 1.959963984540054
 
 
 def wilson_interval(hits: int, n: int) -> tuple[float, float]:
-    """95 % interval of a proportion; sensible also for few examples and for 0 or n hits.
+    """The 95 % interval of a proportion; valid for few examples and for 0 or n hits too.
 
     >>> [round(bound, 3) for bound in wilson_interval(0, 10)]
     [0.0, 0.278]
@@ -36,10 +36,10 @@ def group_scores(
 ) -> dict[str, Any]:
     """Accuracy of every group that has examples, the worst of them, and two averages.
 
-    The worst is the worst of the groups of at least `smallest` examples (of all, if there is none).
+    The worst is taken among groups of at least `smallest` examples (among all if none is so large).
 
     `average` is over examples. `adjusted_average` weights each group's accuracy by its share of
-    the training set, as is usual where the test groups are balanced and training's are not.
+    the training set, as is usual where groups are balanced in test but not in training.
     """
     correct = np.asarray(correct, dtype=np.float64)
     if len(correct) != len(groups):
@@ -78,29 +78,29 @@ def gaps(
 ) -> dict[str, Any]:
     """Accuracy in the training distribution, and what each broken shortcut costs (UrbanCars).
 
-    A pattern says for each shortcut whether it holds (its value is the class's own number); a
-    pattern's accuracy is the mean over classes. `id_accuracy` weights the patterns by their shares
-    of the training set; a gap is the accuracy where just these shortcuts are broken minus that.
-    `worst_pattern` is the lowest accuracy of any pattern with a broken shortcut: softer than the
-    worst group, which is not averaged over classes.
+    A pattern says for each shortcut whether it holds (its value has the number of the class); the
+    accuracy of a pattern is the mean over classes. `id_accuracy` weights the patterns by their
+    shares of the training set; a gap is the accuracy where exactly these shortcuts are broken,
+    minus `id_accuracy`. `worst_pattern` is the lowest accuracy of any pattern with a broken
+    shortcut: a milder score than the worst group, which is not averaged over classes.
     """
     correct = np.asarray(correct, dtype=np.float64)
     holds = {name: np.asarray(values) == labels for name, values in shortcuts.items()}
     accuracy: dict[tuple[bool, ...], float] = {}
-    # Shortcuts broken one by one, in their order, then together.
+    # First the shortcuts broken one at a time, in their order, then together.
     patterns = product((True, False), repeat=len(holds))
     for pattern in sorted(patterns, key=lambda p: (p.count(False), p)):
         rows = np.ones(len(labels), dtype=bool)
-        for wanted, actual in zip(pattern, holds.values(), strict=True):
-            rows &= actual == wanted
-        classes = [correct[rows & (labels == c)] for c in np.unique(labels[rows])]
-        if classes:
-            accuracy[pattern] = float(np.mean([own.mean() for own in classes]))
-    known = {pattern: train_shares.get(pattern, 0.0) for pattern in accuracy}
-    total = sum(known.values())
+        for in_pattern, in_data in zip(pattern, holds.values(), strict=True):
+            rows &= in_data == in_pattern
+        by_class = [correct[rows & (labels == c)] for c in np.unique(labels[rows])]
+        if by_class:
+            accuracy[pattern] = float(np.mean([hits.mean() for hits in by_class]))
+    shares = {pattern: train_shares.get(pattern, 0.0) for pattern in accuracy}
+    total = sum(shares.values())
     if total == 0:
         raise InputError("no pattern of these examples occurs in training: gaps are undefined.")
-    id_accuracy = sum(accuracy[p] * share for p, share in known.items()) / total
+    id_accuracy = sum(accuracy[p] * share for p, share in shares.items()) / total
     broken = {p: a for p, a in accuracy.items() if not all(p)}
 
     def name(pattern: tuple[bool, ...]) -> str:
@@ -138,16 +138,16 @@ def true_minority(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
 def minority_recovery(
     labels: np.ndarray, minority: np.ndarray, inferred: np.ndarray
 ) -> dict[Any, dict[str, float | int | None]]:
-    """Per class: which share of the true minority was inferred as such, and how purely."""
-    found: dict[Any, dict[str, float | int | None]] = {}
+    """Recall and precision of the inferred minority of every class."""
+    by_class: dict[Any, dict[str, float | int | None]] = {}
     for label in np.unique(labels).tolist():
         rows = labels == label
-        true, guess = minority[rows], inferred[rows]
-        both = int((true & guess).sum())
-        found[label] = {
-            "minority": int(true.sum()),
-            "inferred": int(guess.sum()),
-            "recall": both / int(true.sum()) if true.any() else None,
-            "precision": both / int(guess.sum()) if guess.any() else None,
+        is_minority, is_inferred = minority[rows], inferred[rows]
+        both = int((is_minority & is_inferred).sum())
+        by_class[label] = {
+            "minority": int(is_minority.sum()),
+            "inferred": int(is_inferred.sum()),
+            "recall": both / int(is_minority.sum()) if is_minority.any() else None,
+            "precision": both / int(is_inferred.sum()) if is_inferred.any() else None,
         }
-    return found
+    return by_class
