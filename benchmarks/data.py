@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Mapping
+from pathlib import Path
 
 from spare.data.task import Task
 from spare.datasets import locate
 from spare.methods import method_named
-from spare.runs.plan import plan
-from spare.runs.run import load_task
+from spare.progress import SILENT
+from spare.runs.plan import Plan, make_plan, with_model
 
 
-def cmnist_task(seed: int, arguments: argparse.Namespace) -> Task:
-    choice = {"palette": arguments.palette}
-    source = locate("cmnist", arguments.data, choice)
-    return load_task(plan(source, method_named("spare"), choice), seed, lambda *_: None)
+def load(name: str, data: Path | None, choices: Mapping[str, str], seed: int) -> tuple[Task, Plan]:
+    """A task with its model, and how SPARE would be run on it."""
+    plan = make_plan(locate(name, data, choices), method_named("spare"), choices)
+    return with_model(plan.load_task(seed, SILENT), plan, SILENT), plan

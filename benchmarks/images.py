@@ -3,9 +3,9 @@
     python benchmarks/images.py --data FOLDER [--images 4795]
 
 FOLDER/waterbirds holds metadata.csv and the images. One training epoch (shuffled batches of 64,
-random flips, normalised) is loaded by decoding every image and from the cache, in turns on one
-thread, so that both meet the same machine; the best of the turns counts. Smaller originals make
-decoding cheaper and the ratio lower: it is the least for files that are at 128 pixels already.
+random flips, normalized) is loaded by decoding every image and from the cache, in turns on one
+thread, so that both have the same machine; the best of the turns counts. Smaller originals make
+decoding cheaper and the ratio lower: it is lowest for files that have 128 pixels already.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from spare.images.decoded import DecodedInputs
+from spare.images.prepare import fingerprint_files, prepare
 from torch import nn
 from torchvision.models import resnet18
 
 from spare.data.inputs import Inputs, TensorInputs
 from spare.data.transforms import random_flip, scale_bytes
-from spare.images.cache import DecodedInputs, entries, fingerprint_files, prepare
+from spare.images.cache import entries
 from spare.images.decode import Geometry
 from spare.training.batches import shuffled
 
@@ -37,14 +39,13 @@ GEOMETRY = Geometry(128)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--images", type=int, help="only so many training images")
+    parser.add_argument("--images", type=int, help="how many training images to use")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
 
     root, names = training_files(arguments.data / "waterbirds")
     names = names[: arguments.images]
-    rows = np.arange(len(names))
-    how = {
+    transforms = {
         "augment": random_flip(),
         "finish": scale_bytes((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     }
@@ -58,10 +59,10 @@ def main() -> None:
         fingerprint = fingerprint_files(root, names)
         pixels = prepare(names, read, GEOMETRY, fingerprint, folder=cache).pixels
         assert pixels is not None
-        cached = TensorInputs(pixels, rows=rows, **how)
+        cached = TensorInputs(pixels, **transforms)
         load_epoch(cached, 0)
         first = time.perf_counter() - started
-        decoded = DecodedInputs(read, GEOMETRY, rows=rows, **how)
+        decoded = DecodedInputs(read, len(names), GEOMETRY, **transforms)
         turns = [
             (seconds(lambda: load_epoch(decoded, 1)), seconds(lambda: load_epoch(cached, 1)))
             for _ in range(TURNS)

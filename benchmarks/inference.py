@@ -1,4 +1,4 @@
-"""Group inference against scikit-learn, and its memory. Ratios measured in one run.
+"""Group inference compared with scikit-learn, and its memory. Ratios are measured in one run.
 
 python benchmarks/inference.py            50,000 x 5 outputs in five classes, k 2..5
 python benchmarks/inference.py --large    also 1,000,000 x 10 outputs in two classes
@@ -52,7 +52,8 @@ def ours(outputs: np.ndarray, labels: np.ndarray, k: int | None = None) -> tuple
 
     started = time.perf_counter()
     groups = spare.infer_groups(outputs, labels, k=k)
-    return time.perf_counter() - started, {c: seen.scores for c, seen in groups.evidence.items()}
+    scores = {label: evidence.scores for label, evidence in groups.evidence.items()}
+    return time.perf_counter() - started, scores
 
 
 def scikit_learn(outputs: np.ndarray, labels: np.ndarray) -> tuple[float, dict]:
@@ -73,12 +74,13 @@ def scikit_learn(outputs: np.ndarray, labels: np.ndarray) -> tuple[float, dict]:
 def memory_above_start(n: int, classes: int, columns: int) -> dict:
     """In a process of its own: peak memory above what it started with, and time."""
     shape = [str(n), str(classes), str(columns)]
-    command = [sys.executable, __file__, "--one", *shape]
+    command = [sys.executable, __file__, "--memory-of", *shape]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
-def one(n: int, classes: int, columns: int) -> None:
+def print_memory(n: int, classes: int, columns: int) -> None:
+    """What `memory_above_start` runs."""
     import sklearn.cluster  # noqa: F401  loaded before the start, as in a process that has trained
     import torch
 
@@ -93,12 +95,12 @@ def one(n: int, classes: int, columns: int) -> None:
     groups = spare.infer_groups(outputs, labels)
     seconds = time.perf_counter() - started
     peak = status_mb("VmHWM")
-    errors = [error for seen in groups.evidence.values() for error in seen.errors.values()]
+    errors = [error for each in groups.evidence.values() for error in each.errors.values()]
     print(json.dumps({"mb": peak - before, "seconds": seconds, "largest_error": max(errors)}))
 
 
 def at_paper_sizes(repeats: int) -> None:
-    """Outputs are made up, with a tenth of each class away from the rest; sizes are the paper's."""
+    """Outputs are made up, a tenth of each class far from the rest; sizes are the paper's."""
     print("seconds: ten starts of k-means in every class, and silhouettes; median, one thread")
     print(f"{'data set':20}{'examples':>10}{'k = 2':>9}{'k 2..5':>9}{'paper':>9}")
     for name, (sizes, paper) in PAPER.items():
@@ -121,10 +123,10 @@ def main() -> None:
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--paper", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--one", nargs=3, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", nargs=3, type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.one:
-        one(*arguments.one)
+    if arguments.memory_of:
+        print_memory(*arguments.memory_of)
         return
     if arguments.paper:
         at_paper_sizes(arguments.repeats)
@@ -150,7 +152,8 @@ def main() -> None:
     if arguments.large:
         large = memory_above_start(1_000_000, 2, 10)
         print(
-            "1,000,000 x 10 outputs, two classes, k 2..5 (silhouettes from about 2,000 anchors a k)"
+            "1,000,000 x 10 outputs, two classes, k 2..5 (silhouettes from about 2,000 anchors per "
+            "k)"
         )
         print(f"  time                                               {large['seconds']:7.1f} s")
         print(f"  peak memory above the process's start              {large['mb']:7.0f} MB")

@@ -1,11 +1,11 @@
-"""Who finds the minorities, and when: each inference on the outputs of one plain model, by epoch.
+"""Who finds the minorities, and when: each inference on the outputs of a plain model, by epoch.
 
     python benchmarks/recovery.py --data FOLDER [--seeds 0,1,2] [--epochs 5] [--out FOLDER]
 
 Colored MNIST, plain training with the preset's early settings. After every epoch the same outputs
-go to SPARE (clusters of each class), JTT (mistakes) and EIIL (environments). True colours only
-score: the share of the minorities that is taken for majority, and of the majorities that is taken
-for minority. Writes recovery.json and recovery.png.
+go to SPARE (clusters of each class), JTT (mistakes) and EIIL (environments). True colors only
+score them: the share of the minorities that is taken for majority, and of the majorities that is
+taken for minority. Writes recovery.json and recovery.png.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from data import cmnist_task
+from data import load
 
 from spare.datasets import cmnist
 from spare.errors import SpareWarning
@@ -34,11 +34,11 @@ from spare.training.outputs import Outputs
 from spare.training.settings import Settings
 from spare.training.stages import Stages
 
-#: From a plain model's outputs and the labels to who is inferred as minority.
+#: From a plain model's outputs and the labels to the examples that are inferred as minority.
 INFERENCES: dict[str, Callable[[Outputs, np.ndarray], np.ndarray]] = {
-    "spare": lambda said, labels: ~infer_groups(said.probabilities, labels).in_majority(),
-    "jtt": lambda said, labels: mistakes(said.logits, labels),
-    "eiil": lambda said, labels: environments(said.logits, labels, steps=0) == 1,
+    "spare": lambda outputs, labels: ~infer_groups(outputs.probabilities, labels).in_majority(),
+    "jtt": lambda outputs, labels: mistakes(outputs.logits, labels),
+    "eiil": lambda outputs, labels: environments(outputs.logits, labels, steps=0) == 1,
 }
 
 
@@ -55,33 +55,33 @@ def main() -> None:
     rows = []
     for seed in map(int, arguments.seeds.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            rows += look(seed, Path(folder), arguments)
+            rows += infer_after_every_epoch(seed, Path(folder), arguments)
     arguments.out.mkdir(parents=True, exist_ok=True)
     write_json(arguments.out / "recovery.json", {"palette": arguments.palette, "rows": rows})
-    draw(rows, arguments.out / "recovery.png")
+    plot(rows, arguments.out / "recovery.png")
     print_means(rows)
 
 
-def look(seed: int, folder: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    task = cmnist_task(seed, arguments)
+def infer_after_every_epoch(
+    seed: int, folder: Path, arguments: argparse.Namespace
+) -> list[dict[str, Any]]:
+    task, _ = load("cmnist", arguments.data, {"palette": arguments.palette}, seed)
     labels = np.asarray(task.train.labels)
     minority = true_minority(labels, task.groups(task.train))
-    seen = task.as_seen_by("none")
+    blind = task.as_seen_by("none")
     stages = Stages(seed=seed, settings=Settings(), folder=folder, judge=lambda *_: ({}, {}))
     rows = []
     for epoch in range(1, arguments.epochs + 1):
         model = stages.train(
-            f"early-{epoch}",
-            seen,
+            f"early/{epoch}",
+            blind,
             shuffled(len(labels), stages.settings.batch_size),
             settings=replace(stages.settings, epochs=epoch),
-            start_from=f"early-{epoch - 1}" if epoch > 1 else None,
-            validate=False,
-            as_part="early",
+            continues=f"early/{epoch - 1}" if epoch > 1 else "",
         )
-        said = stages.outputs(model, seen.train)
+        outputs = stages.outputs(model, blind.train)
         for name, infer in INFERENCES.items():
-            inferred = infer(said, labels)
+            inferred = infer(outputs, labels)
             rows.append(
                 {
                     "seed": seed,
@@ -103,28 +103,28 @@ def print_means(rows: list[dict[str, Any]]) -> None:
     for name in INFERENCES:
         cells = []
         for epoch in epochs:
-            own = [r for r in rows if (r["inference"], r["epoch"]) == (name, epoch)]
-            missed = np.mean([100 * r["minority_missed"] / r["minority"] for r in own])
-            taken = np.mean([100 * r["majority_taken"] / r["majority"] for r in own])
+            seeds = [r for r in rows if (r["inference"], r["epoch"]) == (name, epoch)]
+            missed = np.mean([100 * r["minority_missed"] / r["minority"] for r in seeds])
+            taken = np.mean([100 * r["majority_taken"] / r["majority"] for r in seeds])
             cells.append(f"{missed:5.1f} / {taken:4.1f}")
         print(f"{name:9}  " + "   ".join(cells))
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """A panel for each kind of mistake: bars by epoch, an inference a colour."""
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """One panel per kind of mistake: bars by epoch, one color per inference."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3), layout="constrained")
     epochs = sorted({row["epoch"] for row in rows})
     width = 0.8 / len(INFERENCES)
-    for axes, part, what, says in zip(
+    for axes, part, what, title in zip(
         figure.subplots(1, 2),
         ("minority", "majority"),
         ("missed", "taken"),
         ("minority inferred as majority", "majority inferred as minority"),
         strict=True,
     ):
-        for place, name in enumerate(INFERENCES):
+        for number, name in enumerate(INFERENCES):
             means = [
                 np.mean(
                     [
@@ -135,8 +135,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
                 )
                 for epoch in epochs
             ]
-            axes.bar(np.array(epochs) + (place - 1) * width, means, width, label=name)
-        axes.set_title(says, fontsize=10)
+            axes.bar(np.array(epochs) + (number - 1) * width, means, width, label=name)
+        axes.set_title(title, fontsize=10)
         axes.set_xlabel("epochs of plain training")
         axes.set_ylabel("% of the examples")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False)

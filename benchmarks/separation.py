@@ -1,4 +1,4 @@
-"""When to separate: the epoch that `auto` chooses, against every candidate epoch.
+"""When to separate: the epoch that `auto` chooses, compared with every candidate epoch.
 
     python benchmarks/separation.py --data FOLDER [--palette paper] [--seeds 0,1,2,3,4]
 
@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from data import cmnist_task
+from data import load
+from spare.methods.separation import SeparationOptions, clarity, clearest, separations
 
 from spare.datasets import cmnist
 from spare.errors import SpareWarning
-from spare.methods.separation import SeparationOptions, clarity, clearest, separations
 from spare.methods.spare import separate
 from spare.training.metrics import minority_recovery, true_minority
 from spare.training.settings import Settings
@@ -42,29 +42,31 @@ def main() -> None:
     hits, chosen_recall, best_recall = 0, [], []
     seeds = list(map(int, arguments.seeds.split(",")))
     for seed in seeds:
-        task = cmnist_task(seed, arguments)
+        task, _ = load("cmnist", arguments.data, {"palette": arguments.palette}, seed)
         minority = true_minority(task.train.labels, task.groups(task.train))
-        stages = Stages(seed=seed, settings=Settings(), judge=lambda epoch: ({}, {}))
-        visible = task.as_seen_by("none")
-        tried = separations(visible, stages, options, partial(separate, visible, stages, options))
+        stages = Stages(seed=seed, settings=Settings(), folder=None, judge=lambda *_: ({}, {}))
+        blind = task.as_seen_by("none")
+        tried = separations(blind, stages, options, partial(separate, blind, stages, options))
         chosen = clearest(tried)
         recalls = {}
-        for one in tried:
-            found = minority_recovery(task.train.labels, minority, ~one.groups.in_majority())
+        for separation in tried:
+            inferred = ~separation.groups.in_majority()
+            recovery = minority_recovery(task.train.labels, minority, inferred)
             recall, precision = (
-                min(part[name] or 0.0 for part in found.values())
+                min(of_class[name] or 0.0 for of_class in recovery.values())
                 for name in ("recall", "precision")
             )
-            recalls[one.weight_seed, one.epoch] = recall
+            recalls[separation.weight_seed, separation.epoch] = recall
             print(
-                f"{seed:4}  {one.weight_seed:7}  {one.epoch:5}  {clarity(one.groups):10.3f}  "
-                f"{recall:6.3f}  {precision:9.3f}  {'yes' if one is chosen else ''}"
+                f"{seed:4}  {separation.weight_seed:7}  {separation.epoch:5}  "
+                f"{clarity(separation.groups):10.3f}  {recall:6.3f}  {precision:9.3f}  "
+                f"{'yes' if separation is chosen else ''}"
             )
         chosen_recall.append(recalls[chosen.weight_seed, chosen.epoch])
         best_recall.append(max(recalls.values()))
         hits += chosen_recall[-1] == best_recall[-1]
     print(
-        f"auto chose a candidate of the best recall in {hits} of {len(seeds)} seeds; mean "
+        f"auto chose a candidate with the best recall in {hits} of {len(seeds)} seeds; mean "
         f"recall of the worst class {np.mean(chosen_recall):.3f}, "
         f"best candidates {np.mean(best_recall):.3f}"
     )

@@ -2,10 +2,10 @@
 
     python benchmarks/tune.py --data FOLDER [--methods jtt,eiil] [--jobs 2] [--out results/tuning]
 
-One rule and one budget for all: four settings a method (GEORGE six), seed 0, half the epochs of the
-preset; the best worst group on validation, at its best epoch, wins. What all methods share (the
-learning rate, weight decay, moving average) stays as the preset has it. Test scores are not read.
-Resumable; prints a table and writes table.json.
+One rule and one budget for all: four settings per method (GEORGE six), seed 0, half the epochs of
+the preset; the best worst group on validation, at its best epoch, wins. What all methods share (the
+learning rate, weight decay, moving average) stays as in the preset. Test scores are not read. Can
+be interrupted and resumed; prints a table and writes table.json.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from spare.files import read_json, write_json
-from spare.runs.grid import bench
+import spare
+from spare.files import write_json
 
 EPOCHS = 10
 #: What is tried; the sources of the ranges are in docs/results.md.
@@ -30,8 +30,8 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "eiil": [{"eta": 0.01}, {"eta": 0.1}, {"eta": 1.0}, {"eta": 0.01, "per_class": True}],
     "pgi": [{"invariance_weight": weight} for weight in (0.1, 1, 10, 50)],
     "gdro": [{"eta": 0.01}, {"eta": 0.1}, {"eta": 1.0}, {"eta": 0.01, "adjustment": 1}],
-    # Two more than the others have: the first four were run before it was found that features are
-    # to be scaled as its authors' code does.
+    # Two more than the others: the first four were run before it was known that features have to
+    # be scaled as in its authors' code.
     "george": [
         {"eta": 0.01},  # by UMAP
         {"reduction": "pca"},
@@ -59,19 +59,27 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     tried = [
-        (method, place, setting)
+        (method, number, setting)
         for method in arguments.methods.split(",")
-        for place, setting in enumerate(GRIDS[method])
+        for number, setting in enumerate(GRIDS[method])
     ]
 
-    def one(job: tuple[str, int, dict[str, Any]]) -> dict[str, Any]:
-        method, place, setting = job
-        folder = arguments.out / f"{method}-{place}"
-        overrides = {key: str(value) for key, value in ({"epochs": EPOCHS} | setting).items()}
-        bench("cmnist", [method], [0], folder, data=arguments.data, overrides=overrides, jobs=1)
-        record = read_json(folder / f"{method}-seed0" / "run.json")
+    def try_setting(job: tuple[str, int, dict[str, Any]]) -> dict[str, Any]:
+        method, number, setting = job
+        bench = spare.bench(
+            "cmnist",
+            methods=[method],
+            seeds=[0],
+            out=arguments.out / f"{method}-{number}",
+            data=arguments.data,
+            jobs=1,
+            report=False,
+            epochs=EPOCHS,
+            **setting,
+        )
+        record = bench.runs[0].record
         scores = record["scores"]["val"]["selected"]
-        found = {
+        row = {
             "method": method,
             "setting": setting,
             "worst_group": scores["worst_group"],
@@ -80,14 +88,14 @@ def main() -> None:
             "examples_seen": record["examples_seen"],
         }
         print(
-            f"{method:7} {setting}  worst group {100 * found['worst_group']:.1f}  average "
-            f"{100 * found['average']:.1f}  epoch {found['epoch']}",
+            f"{method:7} {setting}  worst group {100 * row['worst_group']:.1f}  average "
+            f"{100 * row['average']:.1f}  epoch {row['epoch']}",
             flush=True,
         )
-        return found
+        return row
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        rows = list(pool.map(one, tried))
+        rows = list(pool.map(try_setting, tried))
     for method in arguments.methods.split(","):
         best = max((row for row in rows if row["method"] == method), key=lambda r: r["worst_group"])
         best["chosen"] = True

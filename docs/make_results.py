@@ -4,33 +4,40 @@
     python docs/make_results.py --check  exits with 1 if a page is not what results/ gives
 
 Everything between marks is made here; the rest of the pages is written by hand.
+
+A study is a folder of results/ with about.json (its title, its command, and what it shows) and
+runs.jsonl (one line per run: the whole run.json, by method and seed).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from spare.files import read_json
 from spare.findings.verdict import FOUND, NONE, WEAK
 from spare.methods import METHODS
-from spare.runs.grid import find_runs, table
+from spare.records.record import Row, RunRecord, Spread, upgraded
+from spare.runs.table import table
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
 PAGE = ROOT / "docs" / "results.md"
 README = ROOT / "README.md"
 END = "<!-- end of tables -->"
 TUNING = re.compile(rf"(?P<begin><!-- tuning -->).*?{END}", re.DOTALL)
 SHORT = re.compile(rf"(?P<begin><!-- short table -->).*?{END}", re.DOTALL)
 VERDICT = re.compile(rf"(?P<begin><!-- verdict -->).*?{END}", re.DOTALL)
-#: The tables of all results whose folder's name begins as the mark says.
+#: The tables of all studies whose name begins as the mark says.
 MARKED = re.compile(rf"(?P<begin><!-- tables: (?P<name>[\w-]+) -->).*?{END}", re.DOTALL)
 
-#: Worst group / average of the paper's main table on Colored MNIST, in per cent.
+#: Worst group / average of the paper's main table on Colored MNIST, in percent.
 PAPER = {
     "erm": (0.0, 20.1),
     "cb": (0.0, 23.7),
@@ -62,47 +69,49 @@ NEAREST = ("erm", "jtt", "pgi", "cnc", "spare", "bridge", "gb")
 ORDER = list(METHODS)
 
 
-def place(method: str) -> int:
+def position(method: str) -> int:
     return ORDER.index(method) if method in ORDER else len(ORDER)
 
 
-def cell(score: dict) -> str:
-    spread = f" ± {100 * score['sd']:.1f}" if score["interval"] else ""  # one seed has none
-    return f"{100 * score['mean']:.1f}{spread}"
+def cell(score: Spread) -> str:
+    deviation = f" ± {100 * score['sd']:.1f}" if score["interval"] else ""  # one seed has none
+    return f"{100 * score['mean']:.1f}{deviation}"
 
 
-def difference(score: dict) -> str:
+def difference(score: Spread) -> str:
     if score["interval"] is None:
         return f"{100 * score['mean']:+.1f}"
     low, high = score["interval"]
     return f"{100 * score['mean']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
-def records(folder: Path) -> list[dict]:
-    return [read_json(path) for path in find_runs(folder)]
+def read_runs(study: Path) -> list[RunRecord]:
+    lines = (study / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    return [cast(RunRecord, upgraded(json.loads(line), study)) for line in lines]
 
 
-def bench_section(folder: Path) -> list[str]:
-    about = read_json(folder / "about.json")
-    runs = records(folder)
-    rows = sorted(table(runs)["rows"], key=lambda row: place(row["method"]))
+def study_section(study: Path) -> list[str]:
+    about = read_json(study / "about.json")
+    runs = read_runs(study)
+    rows = sorted(table(runs)["rows"], key=lambda row: position(row["method"]))
     lines = [f"### {about['title']}", "", about["says"], ""]
-    command = about.get("command") or read_json(folder / "table.json")["command"]
-    lines += ["```console", *(f"$ {line}" for line in command.splitlines()), "```", ""]
+    lines += ["```console", *(f"$ {line}" for line in about["command"].splitlines()), "```", ""]
     lines += scores_table(rows, about)
     if "gaps" in rows[0]["selected"]:
         lines += ["", *gaps_table(rows)]
     summary = "Each seed (worst group / average at the selected epoch, which epoch)"
     lines += ["", f"<details><summary>{summary}</summary>", ""]
-    lines += [seed_line(run) for run in sorted(runs, key=lambda r: (place(r["method"]), r["seed"]))]
+    lines += [
+        seed_line(run) for run in sorted(runs, key=lambda r: (position(r["method"]), r["seed"]))
+    ]
     return [*lines, "", "</details>", ""]
 
 
-def scores_table(rows: list[dict], about: dict) -> list[str]:
+def scores_table(rows: list[Row], about: dict[str, Any]) -> list[str]:
     heads = ["method", "group labels it sees", "worst group", "average", "last epoch: worst group",
              "average", "seeds", "selection rule", "split"]  # fmt: skip
-    owned = any(row.get("own_rule") for row in rows)
-    heads += ["the method's own rule: worst group / average"] if owned else []
+    ruled = any(row.get("paper_rule") for row in rows)
+    heads += ["the method's own rule: worst group / average"] if ruled else []
     costly = any(row.get("cost") for row in rows) and len(rows) > 1
     compared = any(row.get("spare_minus_this") for row in rows)
     more = ["SPARE minus this (95 % interval)"] if compared else []
@@ -123,8 +132,8 @@ def scores_table(rows: list[dict], about: dict) -> list[str]:
             row["selection"],
             row["split"],
         ]
-        if owned:
-            cells.append(own_rule(row))
+        if ruled:
+            cells.append(by_paper_rule(row))
         if compared:
             against = row.get("spare_minus_this")
             cells.append(difference(against["selected"]["worst_group"]) if against else "")
@@ -139,26 +148,26 @@ def scores_table(rows: list[dict], about: dict) -> list[str]:
     return as_table(lines)
 
 
-def own_rule(row: dict) -> str:
+def by_paper_rule(row: Row) -> str:
     """Scores by the rule of the method's paper, where that is not the run's."""
-    if "own_rule" not in row:
+    if "paper_rule" not in row:
         return ""
-    scores = row["own_rule"]
+    scores = row["paper_rule"]
     worst, average = cell(scores["worst_group"]), cell(scores["average"])
-    return f"{worst} / {average} ({row['own_rule_name']})"
+    return f"{worst} / {average} ({row['paper_rule_name']})"
 
 
 def short_table() -> list[str]:
-    """The column's nearest in a few words."""
-    rows = {row["method"]: row for row in table(records(ROOT / "results" / "cmnist"))["rows"]}
+    """The README's table: plain training, the methods that come near SPARE, and the true groups."""
+    rows = {row["method"]: row for row in table(read_runs(RESULTS / "cmnist"))["rows"]}
     lines = [["method", "worst group", "average", "seeds", "examples, of plain training's"]]
     for name in NEAREST:
         row = rows[name]
         selected = row["selected"]
-        seen = " (knows the true groups)" if row["sees"] == "train" else ""
+        known = " (knows the true groups)" if row["sees"] == "train" else ""
         lines.append(
             [
-                f"`{name}`: {METHODS[name].title.split(':')[0]}{seen}",
+                f"`{name}`: {METHODS[name].title.split(':')[0]}{known}",
                 cell(selected["worst_group"]),
                 cell(selected["average"]),
                 str(len(row["seeds"])),
@@ -169,12 +178,12 @@ def short_table() -> list[str]:
 
 
 def tuning_table() -> list[str]:
-    """What benchmarks/tune.py found, a file a method; the chosen setting in bold."""
+    """What benchmarks/tune.py found, one file per method; the chosen setting in bold."""
     lines = [
         ["method", "setting", "worst group", "average", "epoch", "examples, of 10 plain epochs"]
     ]
-    files = {path.stem: path for path in (ROOT / "results" / "tuning").glob("*.json")}
-    for method in sorted(files, key=place):
+    files = {path.stem: path for path in (RESULTS / "tuning").glob("*.json")}
+    for method in sorted(files, key=position):
         for row in read_json(files[method])["rows"]:
             setting = ", ".join(f"{key} {value}" for key, value in row["setting"].items())
             mark = "**" if row.get("chosen") else ""
@@ -192,35 +201,35 @@ def tuning_table() -> list[str]:
 
 
 def verdict_table() -> list[str]:
-    """What benchmarks/verdict.py found, a line a kind of data."""
+    """What benchmarks/verdict.py found, one line per kind of data."""
     lines = [["data", "shortcut", "seeds", "found", "weak evidence", "none found", "strength"]]
-    rows: dict[str, list[dict]] = {}
-    for row in read_json(ROOT / "results" / "verdict" / "verdict.json")["rows"]:
-        rows.setdefault(row["kind"], []).append(row)
-    for kind, has_one in KINDS.items():
-        own = rows[kind]
-        said = [row["overall"] for row in own]
-        strengths = [row["strength"] for row in own if row["strength"] is not None]
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for row in read_json(RESULTS / "verdict" / "verdict.json")["rows"]:
+        by_kind.setdefault(row["kind"], []).append(row)
+    for kind, has_shortcut in KINDS.items():
+        rows = by_kind[kind]
+        verdicts = [row["overall"] for row in rows]
+        strengths = [row["strength"] for row in rows if row["strength"] is not None]
         lines.append(
             [
                 kind,
-                "yes" if has_one else "no",
-                str(len(own)),
-                *(str(said.count(word)) for word in (FOUND, WEAK, NONE)),
+                "yes" if has_shortcut else "no",
+                str(len(rows)),
+                *(str(verdicts.count(word)) for word in (FOUND, WEAK, NONE)),
                 f"{min(strengths):.2f} to {max(strengths):.2f}",
             ]
         )
     return as_table(lines)
 
 
-def gaps_table(rows: list[dict]) -> list[str]:
+def gaps_table(rows: list[Row]) -> list[str]:
     names = list(rows[0]["selected"]["gaps"])
     lines = [["method", "ID accuracy", *(f"{name} gap" for name in names), "worst pattern"]]
     for row in rows:
-        found = row["selected"]
-        cells = [row["method"], cell(found["id_accuracy"])]
-        cells += [cell(found["gaps"][name]) for name in names]
-        lines.append([*cells, cell(found["worst_pattern"])])
+        scores = row["selected"]
+        cells = [row["method"], cell(scores["id_accuracy"])]
+        cells += [cell(scores["gaps"][name]) for name in names]
+        lines.append([*cells, cell(scores["worst_pattern"])])
     return as_table(lines)
 
 
@@ -229,7 +238,7 @@ def as_table(lines: list[list[str]]) -> list[str]:
     return ["| " + " | ".join(cells) + " |" for cells in marked]
 
 
-def seed_line(run: dict) -> str:
+def seed_line(run: RunRecord) -> str:
     split = "test" if "test" in run["scores"] else "val"
     scores = run["scores"][split]["selected"]
     low, high = scores["worst_group_interval"]
@@ -243,45 +252,47 @@ def seed_line(run: dict) -> str:
         classes = run["discovery"].values()
         when = run["notes"].get("separated_at")
         line += f"; separated after epoch {when}" if when else ""
-        if all(seen["silhouette"] is not None for seen in classes):
-            line += ", silhouettes " + ", ".join(f"{seen['silhouette']:.3f}" for seen in classes)
+        silhouettes = [groups["silhouette"] for groups in classes]
+        if None not in silhouettes:
+            line += ", silhouettes " + ", ".join(f"{silhouette:.3f}" for silhouette in silhouettes)
         line += (
-            f"; smallest minority recall {min(seen['recall'] for seen in classes):.2f}, precision "
-            f"{min(seen['precision'] or 0 for seen in classes):.2f}"
+            f"; smallest minority recall {min(groups['recall'] or 0 for groups in classes):.2f}, "
+            f"precision {min(groups['precision'] or 0 for groups in classes):.2f}"
         )
     return line
 
 
-def filled(made_by: Callable[[], list[str]], match: re.Match) -> str:
-    return "\n".join([match["begin"], "", *made_by(), "", END])
+def filled(make_lines: Callable[[], list[str]], match: re.Match[str]) -> str:
+    return "\n".join([match["begin"], "", *make_lines(), "", END])
 
 
 def page() -> str:
-    """The page with every marked part made anew; every folder of results belongs to one part."""
+    """The page with every marked part made anew; every study belongs to one part."""
     shown = set()
 
-    def tables(match: re.Match) -> str:
-        folders = sorted((ROOT / "results").glob(f"{match['name']}*/about.json"))
-        shown.update(folders)
-        lines = [line for about in folders for line in bench_section(about.parent)]
+    def tables(match: re.Match[str]) -> str:
+        studies = sorted(path.parent for path in RESULTS.glob(f"{match['name']}*/about.json"))
+        shown.update(studies)
+        lines = [line for study in studies for line in study_section(study)]
         return "\n".join([match["begin"], "", *lines, END])
 
-    made = MARKED.sub(tables, PAGE.read_text())
-    for marked, made_by in ((TUNING, tuning_table), (VERDICT, verdict_table)):
-        made = marked.sub(partial(filled, made_by), made)
-    forgotten = set((ROOT / "results").glob("*/about.json")) - shown
+    text = MARKED.sub(tables, PAGE.read_text())
+    for marked, make_lines in ((TUNING, tuning_table), (VERDICT, verdict_table)):
+        text = marked.sub(partial(filled, make_lines), text)
+    forgotten = {path.parent for path in RESULTS.glob("*/about.json")} - shown
     if forgotten:
         sys.exit(f"no part of {PAGE.name} shows {sorted(map(str, forgotten))}")
-    return made
+    return text
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    made = {PAGE: page(), README: SHORT.sub(partial(filled, short_table), README.read_text())}
-    if parser.parse_args().check:
-        sys.exit(any(text != path.read_text() for path, text in made.items()))
-    for path, text in made.items():
+    arguments = parser.parse_args()
+    pages = {PAGE: page(), README: SHORT.sub(partial(filled, short_table), README.read_text())}
+    if arguments.check:
+        sys.exit(any(text != path.read_text() for path, text in pages.items()))
+    for path, text in pages.items():
         path.write_text(text)
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from spare.cli.app import app, main
+from spare.methods import METHODS
+from spare.records.record import FORMAT
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -137,6 +139,31 @@ def test_the_results_page_is_what_the_results_give():
     assert subprocess.run([sys.executable, script, "--check"]).returncode == 0
 
 
-def test_results_hold_records_only():
+STUDIES = sorted(path.parent for path in (ROOT / "results").glob("*/about.json"))
+
+
+def test_results_hold_studies_and_measurements_only():
     for path in (ROOT / "results").rglob("*"):
-        assert path.is_dir() or path.suffix == ".json", f"{path} does not belong in results/"
+        if path.parent in STUDIES:
+            assert path.name in ("about.json", "runs.jsonl"), f"{path} does not belong in a study"
+        else:
+            assert path.is_dir() or path.suffix == ".json", f"{path} does not belong in results/"
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_a_study_has_one_line_per_run_in_the_present_format(study):
+    about = json.loads((study / "about.json").read_text())
+    assert about["command"].startswith("spare ")
+    lines = (study / "runs.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    assert {record["format"] for record in records} == {FORMAT}
+    runs = [(position(record["method"]), record["method"], record["seed"]) for record in records]
+    assert runs == sorted(runs)
+    assert len(runs) == len(set(runs)) > 0
+    assert all(record["scores"] and record["settings"] for record in records)
+
+
+def position(method: str) -> int:
+    """Where a method is shown; pairs, which have no name of their own, come last."""
+    names = list(METHODS)
+    return names.index(method) if method in names else len(names)

@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 from spare.models.small import small_cnn
-from spare.report import Pictured, write_report
-from spare.report.write import compare, remake_report
+from spare.report.page import write_page
+from spare.report.saliency_panels import Pictured
+from spare.report.write import write_comparison_of, write_report
 from tests.report.test_page import HOSTILE, folder_of
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -39,7 +40,7 @@ def opened(browser, tmp_path):
         if path is None:
             task = folder_of(tmp_path / f"found{len(contexts)}", **more)
             networks = {"early": small_cnn(len(task.class_names), size=8)}
-            path = write_report(tmp_path / f"found{len(contexts)}", Pictured(task, networks))
+            path = write_page(tmp_path / f"found{len(contexts)}", Pictured(task, networks))
         context = browser.new_context(
             viewport={"width": width, "height": 800}, color_scheme=scheme, offline=True
         )
@@ -195,10 +196,10 @@ def pages(digits_bench, tmp_path):
     """The pages of real runs, as `spare demo`, `spare bench` and `spare compare` make them."""
     folders = [digits_bench / "erm-seed0", digits_bench / "spare-seed0"]
     return {
-        "run": remake_report(folders[1]),
-        "plain run": remake_report(folders[0]),
-        "bench": remake_report(digits_bench),
-        "comparison": compare(folders, tmp_path),
+        "run": write_report(folders[1]),
+        "plain run": write_report(folders[0]),
+        "bench": write_report(digits_bench),
+        "comparison": write_comparison_of(folders, tmp_path),
     }
 
 
@@ -220,7 +221,7 @@ def test_the_report_of_a_real_run_shows_an_example_when_it_is_pointed_at(opened,
     dot.scroll_into_view_if_needed()
     dot.hover(force=True)
     tip = page.locator("#tip")
-    assert "taken for" in tip.inner_text()
+    assert "predicted" in tip.inner_text()
     shot = np.asarray(Image.open(io.BytesIO(tip.locator(".thumb").screenshot())).convert("RGB"))
     assert shot.std() > 10
     heads = page.locator("#scores th", has_text="right % before")

@@ -6,8 +6,8 @@ import pytest
 
 from spare.errors import InputError
 from spare.files import write_json
-from spare.report import write_comparison
-from spare.report.comparison import names, read_runs
+from spare.records.record import FORMAT
+from spare.report.comparison import read_runs, run_names, write_comparison
 from tests.report.test_page import HOSTILE, Checked, folder_of
 
 
@@ -19,7 +19,7 @@ def run_folder(path, method, worst, *, seed=0, task="mine", groups=("cat/land", 
         },
     }  # fmt: skip
     record = {
-        "format": 1, "task": task, "method": method, "seed": seed, "selection": "last",
+        "format": FORMAT, "task": task, "method": method, "seed": seed, "selection": "last",
         "sees": "none", "scores": {"test": {"selected": score}}, "examples_seen": 100 * (seed + 1),
         "seconds": {"total": 10.0 if method == "erm" else 12.0}, "command": f"spare train {method}",
     }  # fmt: skip
@@ -38,12 +38,12 @@ def test_groups_intervals_and_cost_side_by_side(tmp_path):
     text = " ".join("".join(seen.text).split())
     assert "10.0 (4.3 to 21.4)" in text  # 5 of 50
     assert "1.20" in text  # time relative to plain training
-    assert text.count("97.5") == 2  # each run has a group that the other has not
+    assert text.count("97.5") == 2  # each run has a group that the other lacks
     assert "spare train erm" in text
     assert not [v for n, v in seen.attributes if n in ("src", "href") and not v.startswith("#")]
 
 
-def test_hostile_names_are_text(tmp_path):
+def test_hostile_names_are_shown_as_text(tmp_path):
     folders = [
         run_folder(tmp_path / str(i), method, 0.5, groups=HOSTILE[i : i + 2])
         for i, method in enumerate(HOSTILE[:3])
@@ -53,16 +53,16 @@ def test_hostile_names_are_text(tmp_path):
     assert seen.elements.count("script") == 2
 
 
-def test_what_runs_are_called():
-    def called(*runs):
-        return names([{"method": method, "seed": seed} for method, seed in runs])
+def test_runs_are_named_by_what_they_differ_in():
+    def named(*runs):
+        return run_names([{"method": method, "seed": seed} for method, seed in runs])
 
-    assert called(("erm", 0), ("spare", 0)) == ["erm", "spare"]
-    assert called(("erm", 0), ("erm", 1)) == ["erm, seed 0", "erm, seed 1"]
-    assert called(("erm", 0), ("erm", 0)) == ["erm (1)", "erm (2)"]
+    assert named(("erm", 0), ("spare", 0)) == ["erm", "spare"]
+    assert named(("erm", 0), ("erm", 1)) == ["erm, seed 0", "erm, seed 1"]
+    assert named(("erm", 0), ("erm", 0)) == ["erm (1)", "erm (2)"]
 
 
-def test_what_cannot_be_compared_is_one_sentence(tmp_path):
+def test_runs_that_cannot_be_compared_are_refused_in_one_sentence(tmp_path):
     one = run_folder(tmp_path / "one", "erm", 0.1)
     with pytest.raises(InputError, match="at least two"):
         read_runs([one])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spare import api
 from spare.errors import InputError
 from spare.files import read_json, write_json
-from spare.report.figures import FIGURES, draw
-from spare.runs.discover import discover
+from spare.report.figures import FIGURES, plot_figure
 from tests.pictures import picture_folder
 from tests.report.test_page import HOSTILE, folder_of
 
@@ -23,7 +23,7 @@ def texts(path):
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("found")
-    discover("digits", 0, folder / "digits", overrides={"candidates": "1"})
+    api.discover("digits", out=folder / "digits", candidates="1", report=False)
     return folder / "digits"
 
 
@@ -39,69 +39,69 @@ def sources(bench, found):
 
 
 @pytest.mark.parametrize("what", FIGURES)
-def test_each_is_drawn_as_a_picture_and_as_a_drawing(digits_bench, found, tmp_path, what):
+def test_each_is_plotted_as_png_and_as_svg(digits_bench, found, tmp_path, what):
     of = sources(digits_bench, found)[what]
-    pixels = np.asarray(Image.open(draw(what, of, tmp_path / "a.png")).convert("L"))
+    pixels = np.asarray(Image.open(plot_figure(what, of, tmp_path / "a.png")).convert("L"))
     assert pixels.std() > 10
     assert min(pixels.shape) > 100
-    assert texts(draw(what, of, tmp_path / "b.svg"))
-    again = draw(what, of, tmp_path / "c.svg").read_text()
+    assert texts(plot_figure(what, of, tmp_path / "b.svg"))
+    again = plot_figure(what, of, tmp_path / "c.svg").read_text()
     assert len(again) == len((tmp_path / "b.svg").read_text())
 
 
-def test_outputs_are_coloured_by_true_group(digits_bench, tmp_path):
+def test_outputs_are_colored_by_true_group(digits_bench, tmp_path):
     of = [str(digits_bench / "spare-seed0")]
-    said = texts(draw("outputs", of, tmp_path / "a.svg", class_name="5-9"))
-    assert any(line.startswith("5-9/blue (") for line in said)
-    assert any(line.startswith("5-9/orange (") for line in said)
-    counts = [int(line.partition("(")[2][:-1]) for line in said if line.startswith("5-9/")]
+    lines = texts(plot_figure("outputs", of, tmp_path / "a.svg", class_name="5-9"))
+    assert any(line.startswith("5-9/blue (") for line in lines)
+    assert any(line.startswith("5-9/orange (") for line in lines)
+    counts = [int(line.partition("(")[2][:-1]) for line in lines if line.startswith("5-9/")]
     sizes = read_json(digits_bench / "spare-seed0" / "run.json")["discovery"]["5-9"]["sizes"]
     assert sum(counts) == sum(sizes)
     with pytest.raises(InputError, match="unknown class '5-8': did you mean '5-9'"):
-        draw("outputs", of, tmp_path / "a.svg", class_name="5-8")
+        plot_figure("outputs", of, tmp_path / "a.svg", class_name="5-8")
 
 
 def test_clusters_and_samples_say_how_many_there_are(digits_bench, tmp_path):
-    said = texts(draw("clusters", [str(digits_bench / "spare-seed0")], tmp_path / "a.svg"))
+    lines = texts(plot_figure("clusters", [str(digits_bench / "spare-seed0")], tmp_path / "a.svg"))
     record = read_json(digits_bench / "spare-seed0" / "run.json")
-    for seen in record["discovery"].values():
-        for cluster in seen["clusters"]:
-            assert f"{cluster['size']:,}" in said
-            assert f"{100 * cluster['accuracy']:.0f}" in said
-    said = texts(draw("samples", ["digits"], tmp_path / "b.svg"))
-    assert [line.partition(" ")[0] for line in said] == [
+    for groups in record["discovery"].values():
+        for cluster in groups["clusters"]:
+            assert f"{cluster['size']:,}" in lines
+            assert f"{100 * cluster['accuracy']:.0f}" in lines
+    lines = texts(plot_figure("samples", ["digits"], tmp_path / "b.svg"))
+    assert [line.partition(" ")[0] for line in lines] == [
         "0-4/orange", "0-4/blue", "5-9/blue", "5-9/orange"
     ]  # fmt: skip
 
 
 def test_attributes_are_in_the_order_of_their_strength(found, tmp_path):
-    said = texts(draw("attributes", [str(found)], tmp_path / "a.svg"))
-    ranked = [one["attribute"] for one in read_json(found / "discovery.json")["associations"]]
-    assert [line for line in said if line in ranked] == ranked
+    lines = texts(plot_figure("attributes", [str(found)], tmp_path / "a.svg"))
+    ranked = [each["attribute"] for each in read_json(found / "discovery.json")["associations"]]
+    assert [line for line in lines if line in ranked] == ranked
 
 
-def test_names_of_anyone_are_text(tmp_path):
+def test_hostile_names_are_shown_as_text(tmp_path):
     folder_of(tmp_path / "found", classes=["$\\frac{", *HOSTILE])
-    said = texts(draw("clusters", [str(tmp_path / "found")], tmp_path / "a.svg"))
-    assert any("<script>alert(1)</script>" in line for line in said)
-    assert any("$\\frac{" in line.replace("\\$", "$") for line in said)
-    assert draw("clusters", [str(tmp_path / "found")], tmp_path / "a.png").is_file()
+    lines = texts(plot_figure("clusters", [str(tmp_path / "found")], tmp_path / "a.svg"))
+    assert any("<script>alert(1)</script>" in line for line in lines)
+    assert any("$\\frac{" in line.replace("\\$", "$") for line in lines)
+    assert plot_figure("clusters", [str(tmp_path / "found")], tmp_path / "a.png").is_file()
 
 
 def test_own_pictures_without_attributes(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARE_CACHE", str(tmp_path / "cache"))
     root = picture_folder(tmp_path / "pets", {"cat": 9, "dog": 9})
-    said = texts(draw("samples", [str(root)], tmp_path / "a.svg"))
-    assert [line.partition(" ")[0] for line in said] == ["cat", "dog"]
+    lines = texts(plot_figure("samples", [str(root)], tmp_path / "a.svg"))
+    assert [line.partition(" ")[0] for line in lines] == ["cat", "dog"]
 
 
-def test_what_cannot_be_drawn_is_one_sentence(digits_bench, tmp_path):
+def test_what_cannot_be_plotted_is_refused_in_one_sentence(digits_bench, tmp_path):
     run = str(digits_bench / "erm-seed0")
     cases = [
         (("outputs", [run], "a.jpg"), "written as .png or .svg, not 'a.jpg'"),
         (("outptus", [run], "a.png"), "unknown figure 'outptus': did you mean 'outputs'"),
-        (("outputs", [], "a.png"), "name what 'outputs' is to be drawn of"),
-        (("outputs", [run], "a.png"), "no outputs of an early model to draw"),
+        (("outputs", [], "a.png"), "name what 'outputs' is to be plotted of"),
+        (("outputs", [run], "a.png"), "no outputs of an early model to plot"),
         (("outputs", [run, run], "a.png"), "made of one folder"),
         (("recovery", [run], "a.png"), "is no bench"),
         (("attributes", [run], "a.png"), "knows no attributes"),
@@ -109,13 +109,13 @@ def test_what_cannot_be_drawn_is_one_sentence(digits_bench, tmp_path):
         (("clusters", [run], "a.png"), "has no clusters"),
         (("samples", [run, run], "a.png"), "of one task"),
     ]
-    for (what, of, name), says in cases:
-        with pytest.raises(InputError, match=says):
-            draw(what, of, tmp_path / name)
+    for (what, of, name), message in cases:
+        with pytest.raises(InputError, match=message):
+            plot_figure(what, of, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bench_of_which_no_run_names_groups(digits_bench, tmp_path):
+def test_a_bench_without_inferred_groups_has_no_recovery(digits_bench, tmp_path):
     table = read_json(digits_bench / "table.json")
     (tmp_path / "erm-seed0").mkdir()
     write_json(
@@ -124,4 +124,4 @@ def test_a_bench_of_which_no_run_names_groups(digits_bench, tmp_path):
     rows = [row for row in table["rows"] if row["method"] == "erm"]
     write_json(tmp_path / "table.json", {"rows": rows})
     with pytest.raises(InputError, match="inferred groups of data whose true groups are known"):
-        draw("recovery", [str(tmp_path)], tmp_path / "a.png")
+        plot_figure("recovery", [str(tmp_path)], tmp_path / "a.png")

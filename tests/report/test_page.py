@@ -1,4 +1,4 @@
-"""The page: what it says, that nothing hostile runs, and that odd records still make one."""
+"""The page: what it says, that nothing hostile runs in it, and that odd records still make one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ from torch import nn
 from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.data.transforms import scale_bytes
-from spare.errors import InputError
-from spare.files import write_json
-from spare.findings.describe import Look, describe, judged, write_groups
-from spare.findings.verdict import class_verdict, overall
+from spare.errors import InputError, RunError
+from spare.files import read_json, write_json
+from spare.findings.describe import components, describe_groups
+from spare.findings.verdict import class_verdict, overall, verdict_of
 from spare.groups.result import groups_from_parts
 from spare.groups.weights import importance_weights
+from spare.methods.method import EarlyOutputs
 from spare.models import Classifier
 from spare.models.small import small_cnn
-from spare.report import Pictured, write_report
-from spare.report.write import remake_report
+from spare.progress import Progress
+from spare.records.groups_file import write_groups
+from spare.records.layout import DISCOVERY
+from spare.records.record import FORMAT
+from spare.report.page import write_page
+from spare.report.saliency_panels import Pictured
+from spare.report.write import write_report
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -36,12 +42,12 @@ HOSTILE = (
 
 
 def folder_of(path, *, classes=("cat", "dog"), n=60, clusters=2, pictures=True, **more):
-    """A discovery's folder, and the task that its pictures come from."""
+    """Write the folder of a discovery; returns the task that its pictures come from."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(len(classes)), n)
     parts = np.tile(np.arange(n) % 10 == 0, len(classes)) * (clusters - 1)
-    said = rng.dirichlet(np.ones(len(classes)), len(labels)).astype(np.float32) / 10
-    said[np.arange(len(labels)), (labels + (parts > 0)) % len(classes)] += 0.9
+    probabilities = rng.dirichlet(np.ones(len(classes)), len(labels)).astype(np.float32) / 10
+    probabilities[np.arange(len(labels)), (labels + (parts > 0)) % len(classes)] += 0.9
     pixels = torch.tensor(rng.integers(0, 255, (len(labels), 3, 8, 8)), dtype=torch.uint8)
     inputs = TensorInputs(torch.rand(len(labels), 4))
     if pictures:
@@ -56,18 +62,25 @@ def folder_of(path, *, classes=("cat", "dog"), n=60, clusters=2, pictures=True, 
         names={"train": [f"{classes[label][:50]}/{i}.png" for i, label in enumerate(labels)]},
     )
     groups = groups_from_parts(parts, labels)
-    drawn = importance_weights(groups, labels)
-    looks = (Look(1, said[::-1].copy(), groups), Look(2, said, groups))
+    sampling = importance_weights(groups, labels)
+    early = (
+        EarlyOutputs(1, probabilities[::-1].copy(), groups),
+        EarlyOutputs(2, probabilities, groups),
+    )
     path.mkdir()
-    write_groups(path, task, groups, {}, drawn, looks)
+    write_groups(
+        path, task, groups, {}, sampling, early_probabilities=probabilities,
+        points=components(probabilities, labels),
+    )  # fmt: skip
     record = {
-        "format": 1, "task": "mine", "data": "", "method": "spare", "seed": 0, "settings": {},
-        "options": {}, "kind": "folder", "discovery": describe(task, groups, drawn, looks),
-        "verdict": judged(task, looks),
+        "format": FORMAT, "task": "mine", "data": "", "method": "spare", "seed": 0,
+        "settings": {}, "options": {}, "kind": "folder", "sees": "none", "splits": {},
+        "discovery": describe_groups(task, groups, sampling, early),
+        "verdict": verdict_of(task, early),
         "associations": [], "notes": {"separated_at": 2, "warnings": []},
         "versions": {"spare": "1"}, "command": "spare discover mine",
     } | more  # fmt: skip
-    write_json(path / "discovery.json", record)
+    write_json(path / DISCOVERY, record)
     return task
 
 
@@ -98,26 +111,26 @@ class Checked(HTMLParser):
 
 def page_of(path, task=None, networks=None):
     pictured = None if task is None else Pictured(task, networks or {})
-    return write_report(path, pictured).read_text()
+    return write_page(path, pictured).read_text()
 
 
-def test_it_says_what_was_found_in_one_file(tmp_path):
+def test_one_file_says_what_was_found(tmp_path):
     task = folder_of(tmp_path / "found")
     page = page_of(tmp_path / "found", task)
     seen = Checked(page)
     text = " ".join(seen.text)
     assert "After 2 epochs of plain training" in text
     assert "spare discover mine" in text
-    assert seen.elements.count("svg") == 2 * 3  # a class: its points, and two curves
+    assert seen.elements.count("svg") == 2 * 3  # for each class: its points, and two curves
     assert page.count("data:image/webp") == 2
     record = json.loads((tmp_path / "found" / "discovery.json").read_text())
-    for name, one in record["discovery"].items():
-        for cluster in one["clusters"]:
+    for name, groups in record["discovery"].items():
+        for cluster in groups["clusters"]:
             assert f"{100 * cluster['accuracy']:.1f}" in text
         assert f"<bdi>{name}</bdi>" in page
 
 
-def test_nothing_comes_from_outside_and_scripts_are_its_own(tmp_path):
+def test_nothing_comes_from_outside_and_no_foreign_script_runs(tmp_path):
     task = folder_of(tmp_path / "found")
     page = page_of(tmp_path / "found", task)
     seen = Checked(page)
@@ -130,7 +143,7 @@ def test_nothing_comes_from_outside_and_scripts_are_its_own(tmp_path):
     assert "default-src 'none'" in page
 
 
-def test_hostile_names_are_text_and_cut(tmp_path):
+def test_hostile_names_are_shown_as_text_and_cut(tmp_path):
     task = folder_of(
         tmp_path / "found",
         classes=HOSTILE,
@@ -156,7 +169,7 @@ def test_hostile_names_are_text_and_cut(tmp_path):
     assert len(page) < 1_500_000
 
 
-def test_pictures_that_cannot_be_read_are_counted_and_the_rest_are_there(tmp_path):
+def test_pictures_that_cannot_be_read_are_counted_and_the_rest_are_shown(tmp_path):
     task = folder_of(tmp_path / "found")
 
     class Broken:
@@ -172,12 +185,12 @@ def test_pictures_that_cannot_be_read_are_counted_and_the_rest_are_there(tmp_pat
 
     broken = Task(**{**vars(task), "train": Split(Broken(), task.train.labels, None)})
     page = page_of(tmp_path / "found", broken)
-    counted = re.search(r"(\d+) pictures could not be read and are shown as grey squares", page)
+    counted = re.search(r"(\d+) pictures could not be read and are shown as gray squares", page)
     assert 50 <= int(counted.group(1)) <= 70
     assert page.count("data:image/webp") == 2
 
 
-def test_the_verdict_and_what_it_rests_on_are_said(tmp_path):
+def test_the_verdict_is_given_with_the_numbers_behind_it(tmp_path):
     clusters = [{"size": 90, "accuracy": 1.0}, {"size": 10, "accuracy": 0.1}]
     classes = {"cat": class_verdict(clusters, 0.93), "dog": class_verdict(clusters[:1], None)}
     verdict = {**overall(classes), "epoch": 1, "classes": classes}
@@ -192,14 +205,11 @@ def test_the_verdict_and_what_it_rests_on_are_said(tmp_path):
     assert "Verdict on this class: none found: one cluster." in text
 
 
-def test_clusters_are_named_by_what_they_have_more_of_and_true_groups_are_coloured(tmp_path):
-    def of(cluster, share, class_share):
-        return {str(cluster): {"value": "night", "share": share, "class_share": class_share}}
-
+def test_clusters_are_described_by_what_they_have_more_of_and_true_groups_are_colored(tmp_path):
     associations = [
         {
             "attribute": name, "v": 0.5, "interval": [0.4, 0.6], "classes": {"cat": 0.5, "dog": 0},
-            "clusters": of(1, share, 0.1),
+            "clusters": {"1": {"value": "night", "share": share, "class_share": 0.1}},
         }
         for name, share in (("time", 0.9), ("place", 0.2))
     ]  # fmt: skip
@@ -230,13 +240,12 @@ def test_where_networks_look_is_shown_of_every_cluster(tmp_path):
     assert "Where they look" in text
     assert page.count('class="look"') == 4  # two classes of two clusters
     assert page.count('class="tile"') == 4 * 3 * 3  # three examples: a picture, two networks
-    shown = re.findall(r"taken for (cat|dog)\"", page)
-    assert len(shown) == 4 * 3 * 2
+    assert len(re.findall(r"predicted (cat|dog)\"", page)) == 4 * 3 * 2
     assert len(re.findall(r"(cat|dog) *\d+ %", text)) >= 4 * 3 * 2
     assert "Where" not in "".join(Checked(page_of(tmp_path / "found", task)).text)
 
 
-def test_a_network_that_cannot_be_looked_at_does_not_cost_the_page(tmp_path):
+def test_a_network_without_saliency_does_not_cost_the_page(tmp_path):
     task = folder_of(tmp_path / "found")
     flat = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(192, 4)), nn.Linear(4, 2))
     text = " ".join(
@@ -244,11 +253,11 @@ def test_a_network_that_cannot_be_looked_at_does_not_cost_the_page(tmp_path):
     )
     assert "This cannot be shown: Sequential has no layer that gives maps of the picture" in text
     with pytest.raises(InputError, match="unknown layer"):
-        write_report(tmp_path / "found", Pictured(task, {"flat": flat}, layer="conv"))
+        write_page(tmp_path / "found", Pictured(task, {"flat": flat}, layer="conv"))
 
 
 @pytest.mark.parametrize("kind", ["embeddings", "no task"])
-def test_without_pictures_the_rest_is_there(tmp_path, kind):
+def test_without_pictures_the_rest_is_shown(tmp_path, kind):
     task = folder_of(tmp_path / "found", pictures=False)
     page = page_of(tmp_path / "found", task if kind == "embeddings" else None)
     assert "data:image" not in page
@@ -263,22 +272,43 @@ def test_hundreds_of_classes_one_class_and_one_cluster(tmp_path):
     assert "288 more classes are in the table only" in page
     assert len(page) < 2_000_000
     folder_of(tmp_path / "one", classes=["only"], clusters=1)
-    assert "No class has a cluster that is mostly taken for another class" in page_of(
+    assert "No class has a cluster that is mostly mistaken for another class" in page_of(
         tmp_path / "one"
     )
 
 
-def test_a_folder_that_will_not_do_is_one_sentence(tmp_path):
+def test_a_folder_that_cannot_be_shown_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(InputError, match="neither a run nor a discovery"):
-        write_report(tmp_path)
+        write_page(tmp_path)
     folder_of(tmp_path / "newer", format=99)
-    with pytest.raises(InputError, match="newer version of spare-ml: upgrade"):
-        remake_report(tmp_path / "newer")
+    with pytest.raises(RunError, match="newer version of spare-ml: upgrade"):
+        write_report(tmp_path / "newer")
 
 
 def test_a_report_is_made_again_without_the_data_and_says_so(tmp_path):
     folder_of(tmp_path / "found")
-    said = []
-    path = remake_report(tmp_path / "found", say=said.append)
-    assert "the report has no pictures" in said[0]
+    lines = []
+    path = write_report(tmp_path / "found", progress=Progress(say=lines.append))
+    assert "the report has no pictures" in lines[0]
     assert "data:image" not in path.read_text()
+
+
+def test_galleries_keep_the_numbers_of_their_clusters(tmp_path):
+    """A method may leave a group of a class empty: those after it keep their numbers."""
+    task = folder_of(tmp_path / "found", clusters=3)  # the second of three is empty
+    galleries = re.findall(r"<figcaption>(cluster \d)", page_of(tmp_path / "found", task))
+    assert set(galleries) == {"cluster 1", "cluster 2"}
+    parts = np.tile(np.arange(60) % 10 == 0, 2) * 2
+    groups = groups_from_parts(parts, task.train.labels, called=("right", "unsure", "wrong"))
+    sampling = importance_weights(groups, task.train.labels)
+    record = read_json(tmp_path / "found" / DISCOVERY)
+    record["discovery"] = describe_groups(task, groups, sampling)
+    write_json(tmp_path / "found" / DISCOVERY, record)
+    write_groups(tmp_path / "found", task, groups, {}, sampling)
+    galleries = re.findall(r"<figcaption>(cluster \d)", page_of(tmp_path / "found", task))
+    assert set(galleries) == {"cluster 1", "cluster 3"}
+
+
+def test_the_commit_of_the_code_is_named(tmp_path):
+    folder_of(tmp_path / "found", code={"version": "1", "commit": "abc123"})
+    assert "Made with spare 1, commit abc123." in page_of(tmp_path / "found")

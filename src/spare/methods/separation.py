@@ -140,13 +140,13 @@ def _cross_fitted(task: Task, stages: Stages, options: SeparationOptions) -> lis
         for fold, (rows, others) in enumerate(_halvings(labels, options.cross_fit, stages.seed)):
             model = stages.train(
                 f"early/{lr:g}-{fold}",
-                replace(task, train=task.train.some(rows)),
+                replace(task, train=task.train.subset(rows)),
                 # Classes in equal numbers, or a rare one is learned too little to fall apart.
                 weighted(GroupDraw(labels[rows]), len(rows), settings.batch_size),
                 settings=settings,
                 weight_seed=fold,
             )
-            logits[others] += stages.outputs(model, task.train.some(others)).logits
+            logits[others] += stages.outputs(model, task.train.subset(others)).logits
             models.append(model)
         outputs = Outputs(logits / options.cross_fit, logits)
         groups = clustered(outputs.named(options.output), task, stages, options)

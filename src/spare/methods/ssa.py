@@ -97,10 +97,10 @@ def infer(task: Task, stages: Stages, options: SsaOptions) -> Inferred:
     for fold in range(FOLDS):
         inside, outside = (np.flatnonzero(rows) for rows in (fold_of == fold, fold_of != fold))
         predictor, note = _train_predictor(
-            fold, task, labeled, train.some(outside), selection, values, stages, options
+            fold, task, labeled, train.subset(outside), selection, values, stages, options
         )
         notes.append(note)
-        predicted[inside] = stages.outputs(predictor, train.some(inside)).logits.argmax(1).numpy()
+        predicted[inside] = stages.outputs(predictor, train.subset(inside)).logits.argmax(1).numpy()
         for name, split in held_out.items():
             probabilities[name] += stages.outputs(predictor, split).probabilities / FOLDS
     with stages.timed("inference"):
@@ -200,7 +200,7 @@ def _halves(task: Task, values: int, seed: int) -> tuple[_Half, _Half]:
     first, second = halves(groups, np.random.default_rng([seed, 0x55A, 0]))
 
     def half(rows: np.ndarray) -> _Half:
-        return _Half(val.some(rows), groups[rows], groups[rows] % values)
+        return _Half(val.subset(rows), groups[rows], groups[rows] % values)
 
     return half(first), half(second)
 
