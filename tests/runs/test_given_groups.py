@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load_file
+from spare.runs.discover import discover
 
 from spare.errors import RunError
-from spare.runs.discover import discover
 from spare.runs.run import run
 
 FAST = {"epochs": "4", "lr": "0.05", "batch_size": "32", "cross_fit": "0", "separate_at": "2"}

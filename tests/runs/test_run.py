@@ -230,7 +230,7 @@ def test_group_labels_that_the_data_lacks_are_named_with_who_needs_none(tmp_path
 
 def test_one_class_only_is_said(tmp_path):
     data = own_features(tmp_path, np.zeros(40, dtype=int))
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         run(data, "erm", 0, tmp_path / "x")
 
 
@@ -242,7 +242,7 @@ def test_a_group_without_training_examples_is_said(tmp_path):
     said = []
     overrides = {"attributes": "place", "epochs": "1"}
     run(data, "gb", 0, tmp_path / "x", overrides=overrides, progress=Progress(say=said.append))
-    assert any("group 1/0 is in validation and has no training example" in line for line in said)
+    assert any("group 1/0 is in validation but has no training example" in line for line in said)
 
 
 def test_a_method_with_a_rule_of_its_own_has_both_stored(tmp_path):

@@ -28,7 +28,7 @@ def check_task(task: Task, method: Method, sees: str, selection: str) -> None:
     rule = rule_named(selection)
     if len(task.class_names) < 2:
         raise DataError(
-            f"{task.name} has one class only ({task.class_names[0]}): there is nothing to tell it "
+            f"{task.name} has only one class ({task.class_names[0]}): there is nothing to tell it "
             f"from."
         )
     if sees == "train" and not task.train.attributes:

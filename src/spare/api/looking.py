@@ -1,0 +1,81 @@
+"""What runs left behind, as pages and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from spare.api.results import RUNS, Run, as_path, speaking
+from spare.progress import Progress
+from spare.report.figures import plot_figure
+from spare.report.write import write_comparison_of
+
+
+def compare(
+    *runs: Path | str | Run,
+    out: Path | str | None = None,
+    data: Path | str | None = None,
+    layer: str = "",
+    trust: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Show several runs of one task side by side, as one HTML file.
+
+    Examples
+    --------
+    >>> import spare, tempfile
+    >>> out = tempfile.mkdtemp()
+    >>> run = spare.train("digits", method="erm", epochs=1, out=f"{out}/run", report=False)
+    >>> compare(run, run, out=out).name
+    'comparison.html'
+    """
+    folders = [run.folder if isinstance(run, Run) else Path(run) for run in runs]
+    return write_comparison_of(
+        folders,
+        Path(out) if out is not None else RUNS,
+        data=as_path(data),
+        layer=layer,
+        trust=trust,
+        progress=speaking(progress),
+    )
+
+
+def figure(
+    what: str,
+    *of: Path | str,
+    out: Path | str | None = None,
+    of_class: str = "",
+    data: Path | str | None = None,
+    layer: str = "",
+    trust: bool = False,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Path:
+    """Plot one of the paper's figures as a PNG or SVG file.
+
+    Parameters
+    ----------
+    what : str
+        samples, outputs, recovery, attributes, saliency or clusters.
+    *of
+        A task or the path of your own data (samples), or folders of runs.
+    of_class : str
+        The class of `outputs`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> figure("samples", "digits", out=f"{tempfile.mkdtemp()}/samples.png").name
+    'samples.png'
+    """
+    return plot_figure(
+        what,
+        [str(one) for one in of],
+        Path(out) if out is not None else RUNS / f"{what}.png",
+        class_name=of_class,
+        data=as_path(data),
+        layer=layer,
+        trust=trust,
+        overrides=settings,
+        progress=speaking(progress),
+    )

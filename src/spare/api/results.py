@@ -1,0 +1,185 @@
+"""What the functions return: folders that print as the command line does and show themselves."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from spare.errors import InputError
+from spare.progress import SILENT, Progress
+from spare.records.groups_file import GroupTable, read_recorded_groups
+from spare.records.layout import REPORT, find_runs, sheet_name
+from spare.records.record import (
+    BenchTable,
+    DiscoveryRecord,
+    RunRecord,
+    Scores,
+    Verdict,
+    read_run,
+)
+from spare.records.weights_file import read_weights
+from spare.report.html import bench_html, record_html
+from spare.report.text import bench_text, record_text
+from spare.report.write import write_report
+from spare.runs.restore import network_with, plan_of
+from spare.runs.run import Finished
+
+#: Where folders go that are given no name.
+RUNS = Path("runs")
+
+
+def as_path(path: Path | str | None) -> Path | None:
+    return None if path is None else Path(os.fspath(path))
+
+
+def speaking(progress: Progress | None) -> Progress:
+    """Someone who calls from Python reads at least the warnings."""
+    if progress is not None:
+        return progress
+    return Progress(say=lambda line: print(line, file=sys.stderr, flush=True))
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What `spare.discover` found, as it lies in its folder.
+
+    Attributes
+    ----------
+    folder : Path
+        Where everything is: record, groups, report.
+    record : dict
+        What discovery.json holds.
+
+    Examples
+    --------
+    >>> import spare, tempfile
+    >>> found = spare.discover("digits", out=tempfile.mkdtemp(), separate_at=1)
+    >>> sorted(found.record["discovery"])
+    ['0-4', '5-9']
+    """
+
+    folder: Path
+    record: DiscoveryRecord
+    _finished: Finished | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether there is a shortcut, for each class and for all."""
+        return self.record.get("verdict")
+
+    @cached_property
+    def groups(self) -> GroupTable | None:
+        """One row per training example: its group, and what the early model said of it."""
+        return read_recorded_groups(self.folder, self.record["discovery"])
+
+    @property
+    def report(self) -> Path:
+        """The HTML page."""
+        return self.folder / REPORT
+
+    def sheets(self) -> dict[str, Path]:
+        """Pictures of each class, one row per cluster; none for data without pictures."""
+        classes = enumerate(self.record["discovery"] or {})
+        paths = {name: self.folder / sheet_name(number) for number, name in classes}
+        return {name: path for name, path in paths.items() if path.is_file()}
+
+    def weights(self, which: str) -> dict[str, Tensor]:
+        """Stored weights: `selected`, `last` or `early`."""
+        states = read_weights(self.folder)
+        if which not in states:
+            raise InputError(f"{self.folder} has no {which} weights; it has {', '.join(states)}.")
+        return states[which]
+
+    def model(
+        self, which: str = "selected", *, data: Path | str | None = None, trust: bool = False
+    ) -> nn.Module:
+        """The network with the weights of the `selected`, the `last` or the `early` epoch.
+
+        The data is needed for the shape of its inputs; `trust` allows code of your own that the
+        record names to be imported.
+        """
+        if self._finished is not None and self._finished.task is not None:
+            plan, task = self._finished.plan, self._finished.task
+        else:
+            plan = (
+                plan_of(self.record, as_path(data), trust)
+                if self._finished is None
+                else self._finished.plan
+            )
+            task = plan.load_task(self.record["seed"], SILENT)
+        return network_with(self.weights(which), plan, task, SILENT).eval()
+
+    def write_report(
+        self, *, data: Path | str | None = None, layer: str = "", trust: bool = False
+    ) -> Path:
+        """Make the page again."""
+        return write_report(
+            self.folder,
+            finished=self._finished,
+            data=as_path(data),
+            layer=layer,
+            trust=trust,
+            progress=speaking(None),
+        )
+
+    def __str__(self) -> str:
+        return record_text(self.record)
+
+    def _repr_html_(self) -> str:
+        return record_html(self.record)
+
+
+@dataclass(frozen=True)
+class Run(Discovery):
+    """A finished training, as it lies in its folder.
+
+    Examples
+    --------
+    >>> import spare, tempfile
+    >>> run = spare.train("digits", method="erm", epochs=1, out=tempfile.mkdtemp(), report=False)
+    >>> 0 <= run.scores["test"]["selected"]["worst_group"] <= 1
+    True
+    """
+
+    record: RunRecord
+
+    @property
+    def scores(self) -> dict[str, dict[str, Scores]]:
+        """By split, then by epoch (`selected`, `last`, ...): accuracy by group."""
+        return self.record["scores"]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Several methods with several seeds, as they lie in their folder.
+
+    Examples
+    --------
+    >>> import spare, tempfile
+    >>> done = spare.bench("digits", methods="erm", seeds=[0], epochs=1, out=tempfile.mkdtemp())
+    >>> [row["method"] for row in done.table["rows"]], [run.record["seed"] for run in done.runs]
+    (['erm'], [0])
+    """
+
+    folder: Path
+    table: BenchTable
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        return [Run(folder, read_run(folder)) for folder in find_runs(self.folder)]
+
+    @property
+    def report(self) -> Path:
+        """The HTML page."""
+        return self.folder / REPORT
+
+    def __str__(self) -> str:
+        return bench_text(self.table)
+
+    def _repr_html_(self) -> str:
+        return bench_html(self.table)
