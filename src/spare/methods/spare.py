@@ -19,7 +19,7 @@ from functools import partial
 from spare.data.task import Task
 from spare.errors import InputError, unknown
 from spare.groups.clusterers import clusterer_named
-from spare.groups.weights import CLASS_MASSES, GroupDraw
+from spare.groups.weights import CLASS_MASSES, GroupSampling
 from spare.methods import outputs as given_outputs
 from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined
 from spare.methods.outputs import clustered, warn_of_concerns
@@ -111,7 +111,7 @@ def train(
     if options.warm_start and inferred.early is None:
         raise InputError("warm_start needs one early model to continue from, and there is none.")
     with stages.timed("inference"):
-        sampling = GroupDraw(inferred.groups, class_mass=options.class_mass)
+        sampling = GroupSampling(inferred.groups, class_mass=options.class_mass)
         batches = weighted(sampling, len(task.train), stages.settings.batch_size)
     trained = stages.train(
         "train",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, SpareWarning
-from spare.groups.weights import GroupDraw
+from spare.groups.weights import GroupSampling
 
 Batches = Callable[[np.random.Generator], list[np.ndarray]]
 
@@ -27,9 +27,9 @@ def repeated(copies: np.ndarray, batch_size: int) -> Batches:
     return lambda rng: _cut(rng.permutation(everyone), batch_size)
 
 
-def weighted(draw: GroupDraw, n: int, batch_size: int) -> Batches:
-    """`n` draws with replacement: the same draw that `ImportanceSampler` makes."""
-    return lambda rng: _cut(draw.draw(n, rng), batch_size)
+def weighted(sampling: GroupSampling, n: int, batch_size: int) -> Batches:
+    """`n` examples sampled with replacement, as `ImportanceSampler` does."""
+    return lambda rng: _cut(sampling.sample(n, rng), batch_size)
 
 
 @dataclass(frozen=True)
