@@ -57,7 +57,7 @@ def toy() -> Task:
 
 @pytest.fixture
 def stage_calls(monkeypatch):
-    """What each stage was called with, by its name, and what came of it."""
+    """By the name of each stage: what it was called with, and what it returned."""
     calls = {}
     original = Stages.train
 
@@ -70,8 +70,8 @@ def stage_calls(monkeypatch):
     return calls
 
 
-def drawn_rows(call) -> np.ndarray:
-    """The rows that a stage draws in an epoch, given what it was called with."""
+def sampled_rows(call) -> np.ndarray:
+    """The rows that a stage samples in an epoch, given what it was called with."""
     return np.concatenate(call["batches"](np.random.default_rng(0)))
 
 

@@ -50,7 +50,7 @@ def test_what_a_run_offers(tmp_path):
     model = run.model("last")
     assert not model.training
     assert model(torch.zeros(2, 3, 16, 16)).shape == (2, 2)
-    with pytest.raises(InputError, match="has no best weights; it has selected, last, early"):
+    with pytest.raises(InputError, match="has no best weights; it has early, last, selected"):
         run.weights("best")
     again = spare.load_run(tmp_path / "x")
     assert isinstance(again, spare.Run)

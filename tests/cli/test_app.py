@@ -33,7 +33,7 @@ def test_help_names_every_verb_and_version_is_the_packages(capsys):
     assert call(capsys, "--version")[1].strip() == spare.__version__
 
 
-NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did you mean {!r}?"
+NO_TASK = "unknown task (and there is no file or folder of that name) {!r}: did you mean {!r}?"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_training_without_the_data_says_how_to_get_it(capsys, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     code, _, err = call(capsys, "train", "cmnist", "--data", str(tmp_path / "none"))
     assert code == 1
-    assert "MNIST is not there" in err
+    assert "MNIST is missing" in err
     assert "spare data get mnist" in err
     assert err.count("\n") == 1
 

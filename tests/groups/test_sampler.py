@@ -18,8 +18,8 @@ GROUPS = [0] * 90 + [1] * 10
 
 def test_the_epoch_is_as_long_as_the_data_and_clusters_are_balanced():
     sampler = spare.ImportanceSampler(GROUPS)
-    drawn = list(sampler)
-    assert len(drawn) == len(sampler) == 100
+    rows = list(sampler)
+    assert len(rows) == len(sampler) == 100
     many = np.array(list(spare.ImportanceSampler(GROUPS, num_samples=40_000)))
     assert (many >= 90).mean() == pytest.approx(0.5, abs=0.02)
     assert np.bincount(many, minlength=100).min() > 0
@@ -108,9 +108,9 @@ def test_an_integer_per_example_with_labels_balances_within_classes():
         power=2.0,
         num_samples=30_000,
     )
-    drawn = np.array(list(sampler))
-    assert (drawn >= 80).mean() == pytest.approx(0.5, abs=0.02)
-    inside = drawn[drawn < 80]
+    rows = np.array(list(sampler))
+    assert (rows >= 80).mean() == pytest.approx(0.5, abs=0.02)
+    inside = rows[rows < 80]
     assert (inside >= 60).mean() == pytest.approx(0.75, abs=0.02)  # 20^-1 against 60^-1
 
 
@@ -119,8 +119,8 @@ def test_more_examples_than_torch_multinomial_takes():
     n = 2**24 + 1000
     groups = np.zeros(n, dtype=np.int8)
     groups[-10:] = 1
-    drawn = np.array(list(spare.ImportanceSampler(groups, num_samples=1000)))
-    assert (drawn >= n - 10).mean() == pytest.approx(0.5, abs=0.1)
+    rows = np.array(list(spare.ImportanceSampler(groups, num_samples=1000)))
+    assert (rows >= n - 10).mean() == pytest.approx(0.5, abs=0.1)
 
 
 WORKER = """

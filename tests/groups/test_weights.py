@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import spare
 from spare.errors import InputError
-from spare.groups.weights import GroupDraw
+from spare.groups.weights import GroupSampling
 
 
 @st.composite
@@ -68,19 +68,19 @@ def test_a_high_power_does_not_overflow():
 
 
 def test_without_labels_every_group_has_the_same_mass():
-    draw = GroupDraw([5, 5, 5, 9])
-    assert draw.mass.tolist() == [0.5, 0.5]
+    sampling = GroupSampling([5, 5, 5, 9])
+    assert sampling.mass.tolist() == [0.5, 0.5]
 
 
 @given(grouped(), st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
 def test_samples_follow_the_weights(case, seed):
     groups, labels = case
-    draw = GroupDraw(groups, labels, 1.5)
+    sampling = GroupSampling(groups, labels, 1.5)
     n = 20_000
-    drawn = draw.draw(n, np.random.default_rng(seed))
+    rows = sampling.sample(n, np.random.default_rng(seed))
     expected = spare.importance_weights(groups, labels, 1.5)
-    counts = np.bincount(drawn, minlength=len(groups))
+    counts = np.bincount(rows, minlength=len(groups))
     # Five standard deviations of a binomial, for every example.
     assert (np.abs(counts - n * expected) <= 5 * np.sqrt(n * expected) + 5).all()
 
@@ -106,7 +106,7 @@ def test_bad_input_is_refused(groups, labels, power, says):
 
 def test_a_power_without_classes_is_refused():
     with pytest.raises(InputError, match="needs labels"):
-        GroupDraw([0, 1], power=2)
+        GroupSampling([0, 1], power=2)
 
 
 def test_natural_class_mass_keeps_classes_as_frequent_as_they_are():

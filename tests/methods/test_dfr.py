@@ -141,7 +141,7 @@ def test_the_folded_layer_is_the_mean_regression_on_standardized_features(classe
     layers, weights, biases = [], [], []
     for part in parts:
         regression = l1_regression(classes, np.random.default_rng(0))
-        layers.append(fitted_layer(regression, 1.0, scaler, examples.some(part)))
+        layers.append(fitted_layer(regression, 1.0, scaler, examples.subset(part)))
         weights.append(regression.coef_)
         biases.append(regression.intercept_)
     standardized = scaler.transform(examples.features.astype(np.float64))
@@ -215,7 +215,7 @@ def test_the_worst_group_of_a_layer():
         np.array([[-1.0], [2.0], [3.0], [4.0]]), np.array([0, 0, 1, 1]), np.arange(4)
     )
     assert layer.worst_group(examples) == 0
-    assert layer.worst_group(examples.some(np.array([0, 2, 3]))) == 1
+    assert layer.worst_group(examples.subset(np.array([0, 2, 3]))) == 1
 
 
 def test_which_labels_each_may_see(toy):
@@ -291,7 +291,7 @@ def test_regressions_that_do_not_converge_are_one_warning(monkeypatch):
 
 
 def only(task, split, keep):
-    return replace(task, **{split: getattr(task, split).some(np.flatnonzero(keep))})
+    return replace(task, **{split: getattr(task, split).subset(np.flatnonzero(keep))})
 
 
 def members(task, split, group, keep):

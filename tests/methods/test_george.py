@@ -45,8 +45,8 @@ def test_the_worst_case_is_over_the_clusters_all_sampled_with_the_same_mass(toy,
     assert objective.eta == 0.5
     assert len(objective.q) == groups.max() + 1 >= 4
     assert objective.q.std() > 0  # they have moved
-    drawn = np.concatenate([np.concatenate(batches(np.random.default_rng(i))) for i in range(20)])
-    shares = np.bincount(groups[drawn]) / len(drawn)
+    rows = np.concatenate([np.concatenate(batches(np.random.default_rng(i))) for i in range(20)])
+    shares = np.bincount(groups[rows]) / len(rows)
     assert shares == pytest.approx(np.full(len(shares), 1 / len(shares)), abs=0.03)
     assert fitted.probabilities.sum() == pytest.approx(1)
     # A whole plain training, then a whole one with Group DRO: twice the cost.

@@ -15,7 +15,7 @@ from spare.methods import outputs as clustering
 from spare.methods.separation import clarity, smallest_recall
 from spare.training.settings import Settings
 from spare.training.stages import Stages
-from tests.conftest import drawn_rows, toy_task
+from tests.conftest import sampled_rows, toy_task
 
 JttOptions = METHODS["jtt"].options
 SpareOptions = METHODS["spare"].options
@@ -83,40 +83,42 @@ def test_an_unknown_method_is_refused_with_the_nearest():
         method_named("spear")
 
 
-def drawn_groups(method, task, stage_calls, options=None):
-    """The true groups of what a method's last training stage draws in one epoch."""
+def sampled_groups(method, task, stage_calls, options=None):
+    """The true groups of what a method's last training stage samples in one epoch."""
     fit(method, task, options)
-    drawn = task.groups(task.train)[drawn_rows(stage_calls["train"])]
-    return np.bincount(drawn, minlength=4) / len(task.train)
+    groups = task.groups(task.train)[sampled_rows(stage_calls["train"])]
+    return np.bincount(groups, minlength=4) / len(task.train)
 
 
 def test_erm_samples_every_example_once(toy, stage_calls):
     truth = np.bincount(toy.groups(toy.train), minlength=4) / len(toy.train)
-    assert drawn_groups(METHODS["erm"], toy, stage_calls) == pytest.approx(truth)
+    assert sampled_groups(METHODS["erm"], toy, stage_calls) == pytest.approx(truth)
 
 
 def test_class_balancing_balances_classes_and_not_groups(toy, stage_calls):
     uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
     train = replace(toy.train, labels=uneven)
-    shares = drawn_groups(METHODS["cb"], replace(toy, train=train), stage_calls)
+    shares = sampled_groups(METHODS["cb"], replace(toy, train=train), stage_calls)
     assert shares[2:].sum() == pytest.approx(0.5, abs=0.07)  # an eighth of the examples
     assert shares[3] > 3 * shares[2]
 
 
 def test_group_balancing_balances_true_groups(toy, stage_calls):
-    shares = drawn_groups(METHODS["gb"], toy, stage_calls)
+    shares = sampled_groups(METHODS["gb"], toy, stage_calls)
     assert shares == pytest.approx([0.25] * 4, abs=0.07)
 
 
 def test_jtt_repeats_only_the_mistakes_of_its_first_model(toy, stage_calls):
     fitted, _ = fit(METHODS["jtt"], toy, JttOptions(reference_epochs=1, upweight=7))
-    times = np.bincount(drawn_rows(stage_calls["train"]), minlength=len(toy.train))
+    times = np.bincount(sampled_rows(stage_calls["train"]), minlength=len(toy.train))
     assert sorted(np.unique(times).tolist()) == [1, 8]
     assert (times == 8).sum() == fitted.inferred.notes["mistakes"]
     assert fitted.inferred.early_epoch == 1
     minority = toy.train.attributes["place"] != toy.train.labels
     assert minority[times == 8].mean() > 0.7  # the first model has learned the shortcut
-    assert np.bincount(drawn_rows(stage_calls["early/reference"])).tolist() == [1] * len(toy.train)
+    assert np.bincount(sampled_rows(stage_calls["early/reference"])).tolist() == [1] * len(
+        toy.train
+    )
 
 
 def test_jtt_warns_of_hardly_any_mistakes(toy):
@@ -132,7 +134,7 @@ def test_spare_finds_the_minorities_and_lifts_them(toy, stage_calls):
     minority = toy.train.attributes["place"] != toy.train.labels
     recall = (~fitted.inferred.groups.in_majority())[minority].mean()
     assert recall > 0.9
-    shares = drawn_groups(METHODS["spare"], toy, stage_calls, options)
+    shares = sampled_groups(METHODS["spare"], toy, stage_calls, options)
     assert shares[1] > 3 * before[1]
     assert shares[2] > 3 * before[2]
 
@@ -161,7 +163,7 @@ def test_choosing_when_to_separate(toy):
     best = max(tried, key=lambda epoch: clarity(tried[epoch]))
     assert auto.inferred.notes["separated_at"] == auto.inferred.early_epoch == best
     assert (auto.inferred.groups.ids == tried[best].ids).all()
-    epochs = [said.epoch for said in auto.inferred.early_outputs]
+    epochs = [early.epoch for early in auto.inferred.early_outputs]
     assert sorted(epochs) == [1, 2, 3]
     assert epochs[-1] == best
     # Three early epochs in all, not one and two and three.
@@ -282,7 +284,7 @@ def test_natural_class_mass_is_what_is_sampled(toy, stage_calls):
     uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
     task = replace(toy, train=replace(toy.train, labels=uneven))
     shares = {
-        mass: drawn_groups(METHODS["spare"], task, stage_calls, SpareOptions(class_mass=mass))
+        mass: sampled_groups(METHODS["spare"], task, stage_calls, SpareOptions(class_mass=mass))
         for mass in ("equal", "natural")
     }
     assert shares["equal"][2:].sum() == pytest.approx(0.5, abs=0.07)

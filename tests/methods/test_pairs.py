@@ -12,7 +12,7 @@ from spare.errors import InputError
 from spare.methods import INFERENCES, METHODS, TRAINERS, method_named, separation
 from spare.methods.method import NoOptions, joined
 from spare.training.stages import Stages
-from tests.conftest import drawn_rows
+from tests.conftest import sampled_rows
 from tests.methods.test_methods import SETTINGS, fit, stages_for
 
 PAIRS = [f"{first}+{second}" for first in ("spare", "jtt", "truth") for second in TRAINERS]
@@ -33,7 +33,7 @@ def test_the_first_half_names_the_groups_and_the_second_uses_them(toy, stage_cal
     """JTT's repeating on SPARE's groups repeats all but the largest cluster of each class."""
     method = method_named("spare+jtt")
     fitted, _ = fit(method, toy, method.options(k=2, upweight=5))
-    times = np.bincount(drawn_rows(stage_calls["train"]), minlength=len(toy.train))
+    times = np.bincount(sampled_rows(stage_calls["train"]), minlength=len(toy.train))
     assert (times == np.where(fitted.inferred.groups.in_majority(), 1, 6)).all()
     assert not fitted.inferred.groups.in_majority().all()
 

@@ -233,7 +233,7 @@ def test_several_attributes_are_predicted_as_one():
 def test_held_out_examples_are_in_groups_that_training_has(toy):
     # In training, class 0 is on land only: a held-out example of it on water goes to that group.
     rows = np.flatnonzero((toy.train.labels == 1) | (toy.train.attributes["place"] == 0))
-    task = replace(toy, train=toy.train.some(rows))
+    task = replace(toy, train=toy.train.subset(rows))
     inferred = infer(task.as_seen_by("val"), stages_for(), QUICK)
     assert len(inferred.groups.evidence[0].ids) == 1
     for name in ("val", "test"):
@@ -252,18 +252,18 @@ def test_a_validation_group_of_one_example_is_one_sentence(toy):
     true = toy.groups(toy.val)
     rows = np.sort(np.concatenate([np.flatnonzero(true != 2), np.flatnonzero(true == 2)[:1]]))
     with pytest.raises(InputError, match="'right/land' has one example"):
-        infer(replace(toy, val=toy.val.some(rows)), stages_for(), QUICK)
+        infer(replace(toy, val=toy.val.subset(rows)), stages_for(), QUICK)
 
 
 def test_a_single_attribute_value_is_one_sentence(toy):
     rows = np.flatnonzero(toy.val.attributes["place"] == 1)
     with pytest.raises(InputError, match="have the same attribute"):
-        infer(replace(toy, val=toy.val.some(rows)), stages_for(), QUICK)
+        infer(replace(toy, val=toy.val.subset(rows)), stages_for(), QUICK)
 
 
 def test_fewer_examples_than_folds_is_one_sentence(toy):
     with pytest.raises(InputError, match="3 folds, and there are 2 examples"):
-        infer(replace(toy, train=toy.train.some(np.arange(2))), stages_for(), QUICK)
+        infer(replace(toy, train=toy.train.subset(np.arange(2))), stages_for(), QUICK)
 
 
 def test_a_predictor_that_only_guesses_gets_a_warning(toy):

@@ -1,4 +1,4 @@
-"""Correct-n-Contrast: who is in a sub-batch, and what its loss does to them."""
+"""Correct-n-Contrast: what is in a sub-batch, and what its loss does to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def an_epoch(size=SIZE, share=1.0, seed=0):
     return contrastive(pools, size, share)(np.random.default_rng(seed))
 
 
-def test_everyone_in_a_sub_batch_is_what_the_name_says():
+def test_every_example_of_a_sub_batch_has_the_role_of_its_position():
     first_slices = set()
     for batch in an_epoch():
         assert len(batch) == 3 * 3 + SIZE  # cut to the 3 hard negatives of slice 0
@@ -55,12 +55,12 @@ def test_everyone_in_a_sub_batch_is_what_the_name_says():
 
 def test_the_objective_reads_the_same_roles_from_labels_and_slices():
     for batch in an_epoch():
-        found = roles(torch.tensor(LABELS[batch]), torch.tensor(SLICES[batch]))
-        place = np.arange(len(batch))
-        assert (found.anchors.numpy() == (place < 3)).all()
-        assert (found.positives.numpy() == ((place >= 3) & (place < 6))).all()
-        assert (found.hard_negatives.numpy() == ((place >= 6) & (place < 9))).all()
-        assert (found.easy_negatives.numpy() == (place >= 9)).all()
+        role = roles(torch.tensor(LABELS[batch]), torch.tensor(SLICES[batch]))
+        position = np.arange(len(batch))
+        assert (role.anchors.numpy() == (position < 3)).all()
+        assert (role.positives.numpy() == ((position >= 3) & (position < 6))).all()
+        assert (role.hard_negatives.numpy() == ((position >= 6) & (position < 9))).all()
+        assert (role.easy_negatives.numpy() == (position >= 9)).all()
 
 
 def test_easy_negatives_are_not_cut_and_repeat_only_where_they_are_too_few():
@@ -89,15 +89,15 @@ def test_a_share_of_the_anchors_is_another_one_every_epoch():
     assert len(an_epoch(share=0.001)) == 3  # never none
 
 
-def test_the_probabilities_are_those_of_the_draw():
-    drawn = [np.concatenate(an_epoch(size=6, seed=seed)) for seed in range(300)]
-    counts = np.bincount(np.concatenate(drawn), minlength=len(LABELS))
+def test_the_probabilities_are_those_of_the_sampling():
+    rows = [np.concatenate(an_epoch(size=6, seed=seed)) for seed in range(300)]
+    counts = np.bincount(np.concatenate(rows), minlength=len(LABELS))
     expected = contrast_pools(LABELS, SLICES).probabilities(6)
     assert expected.sum() == pytest.approx(1)
     assert counts / counts.sum() == pytest.approx(expected, rel=0.1)
 
 
-def test_a_positive_whose_slice_has_no_correct_example_is_not_drawn():
+def test_a_positive_whose_slice_has_no_correct_example_is_not_sampled():
     labels, slices = labels_and_slices([[5, 2, 3], [2, 5, 1], [1, 1, 0]])
     pools = contrast_pools(labels, slices)
     assert pools.classes == [0, 1]
@@ -105,17 +105,17 @@ def test_a_positive_whose_slice_has_no_correct_example_is_not_drawn():
         assert set(slices[batch].tolist()) == {0, 1}
 
 
-def test_a_reference_model_without_mistakes_is_said():
+def test_a_reference_model_without_mistakes_is_refused():
     with pytest.raises(InputError, match="the reference model makes no mistake"):
         contrast_pools([0, 1, 0, 1], [0, 1, 0, 1])
 
 
-def test_a_reference_model_that_says_one_class_only_is_said():
+def test_a_reference_model_that_predicts_one_class_only_is_refused():
     with pytest.raises(InputError, match="no class has all three"):
         contrast_pools([0, 1, 0, 1], [0, 0, 0, 0])
 
 
-def test_few_classes_with_anchors_are_said():
+def test_few_classes_with_anchors_get_a_warning():
     five = np.diag([4] * 5)
     five[0, 1] = five[1, 0] = 2
     with pytest.warns(SpareWarning, match="only 2 of 5 classes"):
@@ -175,8 +175,8 @@ def test_the_loss_is_what_the_formula_gives_by_hand():
 
 
 def test_contrast_of_one_positive_and_no_negative_is_zero():
-    one = torch.tensor([1.0, 0.0])
-    assert contrast(one, torch.tensor([[0.0, 1.0]]), torch.empty(0, 2), 0.1).item() == 0
+    example = torch.tensor([1.0, 0.0])
+    assert contrast(example, torch.tensor([[0.0, 1.0]]), torch.empty(0, 2), 0.1).item() == 0
 
 
 @pytest.mark.parametrize(("row", "towards", "sign"), [(3, 0, -1), (4, 0, 1), (1, 2, -1), (6, 2, 1)])
@@ -192,7 +192,7 @@ def test_the_loss_falls_with_near_positives_and_rises_with_near_negatives(row, t
     assert change * sign > 1e-3
 
 
-def test_a_step_draws_the_positives_near_and_pushes_both_kinds_of_negatives_away():
+def test_a_step_pulls_positives_nearer_and_pushes_both_kinds_of_negatives_away():
     model = model_of()
 
     def cosines():
@@ -213,19 +213,19 @@ def test_a_step_draws_the_positives_near_and_pushes_both_kinds_of_negatives_away
 
 
 def test_the_gradient_is_that_of_the_whole_formula():
-    """Against differences: no role's part of it is cut off."""
+    """Against finite differences: every role contributes."""
     model = model_of().double()
     rows = model.features.rows
     options = {"temperature": 0.5, "weight": 1.0}
     loss_of(model, **options).backward()
-    for place in np.ndindex(*rows.shape):
+    for entry in np.ndindex(*rows.shape):
         with torch.no_grad():
-            rows[place] += 1e-5
+            rows[entry] += 1e-5
             above = loss_of(model, **options)
-            rows[place] -= 2e-5
+            rows[entry] -= 2e-5
             below = loss_of(model, **options)
-            rows[place] += 1e-5
-        assert rows.grad[place].item() == pytest.approx((above - below).item() / 2e-5, abs=1e-6)
+            rows[entry] += 1e-5
+        assert rows.grad[entry].item() == pytest.approx((above - below).item() / 2e-5, abs=1e-6)
 
 
 def test_the_head_learns_from_cross_entropy_alone():
@@ -236,7 +236,7 @@ def test_the_head_learns_from_cross_entropy_alone():
     assert model.head.weight.grad.abs().max() > 0
 
 
-def test_batch_normalisation_keeps_the_statistics_it_came_with():
+def test_batch_normalization_keeps_the_statistics_it_came_with():
     encoder = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Dropout(0.9))
     model = Classifier(encoder, nn.Linear(3, 2)).train()
     rows = np.arange(7)
@@ -256,6 +256,6 @@ def test_batch_normalisation_keeps_the_statistics_it_came_with():
         ([0, 0, 1, 2], [0, 1, 0, 1]),  # someone who is neither right nor of the anchor's slice
     ],
 )
-def test_what_is_no_sub_batch_is_refused(labels, slices):
+def test_other_batches_are_refused(labels, slices):
     with pytest.raises(InputError, match="has a correct example first"):
         roles(torch.tensor(labels), torch.tensor(slices))

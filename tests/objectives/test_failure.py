@@ -1,4 +1,4 @@
-"""LfF's loss: what an example counts, by hand, and which network each part reaches."""
+"""LfF's loss: the weight of an example, by hand, and which network each term trains."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from spare.objectives.failure import LearningFromFailure
 
 
-class Says(torch.nn.Module):
-    """A network that says the logits it was given, whatever the input; they can be trained."""
+class Constant(torch.nn.Module):
+    """A network whose outputs are these logits for any input; they can be trained."""
 
     def __init__(self, logits):
         super().__init__()
@@ -51,7 +51,7 @@ def test_averages_are_divided_by_the_largest_of_all_examples_of_the_class():
     assert objective.weights(torch.tensor([3])).item() == pytest.approx(b / (b + d))
 
 
-def test_the_largest_is_of_the_averages_as_they_are_and_not_as_they_once_were():
+def test_the_largest_is_of_the_current_averages_and_not_of_earlier_ones():
     objective = LearningFromFailure(torch.nn.Linear(1, 2), [0, 0], decay=0.0)
     remembered(objective, [9.0, 1.0], [1.0, 1.0], [0, 1])
     remembered(objective, [2.0], [1.0], [0])
@@ -69,21 +69,21 @@ def test_the_loss_by_hand():
     biased = [[2.0, 0.0], [1.0, 0.0], [0.0, 0.5]]
     debiased = [[0.0, 0.0], [0.5, 0.0], [0.0, 3.0]]
     labels = [0, 1, 1]
-    objective = LearningFromFailure(Says(biased), [1, 0, 1, 1], q=0.6)
+    objective = LearningFromFailure(Constant(biased), [1, 0, 1, 1], q=0.6)
     x, y = torch.zeros(3, 1), torch.tensor(labels)
-    loss = objective(Says(debiased), x, y, np.array([1, 2, 3])).item()
+    loss = objective(Constant(debiased), x, y, np.array([1, 2, 3])).item()
     l_b, l_d = losses(biased, labels), losses(debiased, labels)
     p = [math.exp(2) / (math.exp(2) + 1), 1 / (math.e + 1), math.exp(0.5) / (math.exp(0.5) + 1)]
     b = [1, 1, l_b[2] / l_b[1]]
     d = [1, 1, l_d[2] / l_d[1]]
     w = np.array(b) / (np.array(b) + d + 1e-8)
-    wanted = np.mean(0.6 * np.array(p) ** 0.6 * l_b) + np.mean(w * l_d)
-    assert loss == pytest.approx(wanted, rel=1e-5)
+    expected = np.mean(0.6 * np.array(p) ** 0.6 * l_b) + np.mean(w * l_d)
+    assert loss == pytest.approx(expected, rel=1e-5)
 
 
-def test_no_gradient_through_the_weights_nor_from_one_network_to_the_other():
+def test_no_gradient_through_the_weights_or_from_one_network_to_the_other():
     rng = np.random.default_rng(0)
-    biased, debiased = (Says(rng.normal(size=(6, 3)).astype(np.float32).tolist()) for _ in "12")
+    biased, debiased = (Constant(rng.normal(size=(6, 3)).astype(np.float32).tolist()) for _ in "12")
     labels = np.array([0, 1, 2, 2, 1, 0])
     objective = LearningFromFailure(biased, labels, q=0.7)
     y = torch.tensor(labels)
@@ -95,9 +95,9 @@ def test_no_gradient_through_the_weights_nor_from_one_network_to_the_other():
         (debiased, weights),
         (biased, 0.7 * biased.logits.detach().softmax(1)[torch.arange(6), y] ** 0.7),
     ):
-        # The gradient of an example's cross-entropy, times what it counts, a constant.
-        wanted = (network.logits.detach().softmax(1) - one_hot) * factor[:, None] / 6
-        torch.testing.assert_close(network.logits.grad, wanted)
+        # The gradient of an example's cross-entropy, times its weight, a constant.
+        expected = (network.logits.detach().softmax(1) - one_hot) * factor[:, None] / 6
+        torch.testing.assert_close(network.logits.grad, expected)
 
 
 def test_what_the_biased_network_finds_easy_counts_less():
@@ -111,11 +111,11 @@ def test_what_the_biased_network_finds_easy_counts_less():
 
 
 def test_the_state_is_all_that_is_remembered():
-    one = LearningFromFailure(torch.nn.Linear(1, 2), [0, 1, 0])
-    remembered(one, [2.0, 1.0], [1.0, 3.0], [0, 1])
-    two = LearningFromFailure(torch.nn.Linear(1, 2), [0, 1, 0])
-    two.load_state_dict(one.state_dict())
-    for objective in (one, two):
+    original = LearningFromFailure(torch.nn.Linear(1, 2), [0, 1, 0])
+    remembered(original, [2.0, 1.0], [1.0, 3.0], [0, 1])
+    copy = LearningFromFailure(torch.nn.Linear(1, 2), [0, 1, 0])
+    copy.load_state_dict(original.state_dict())
+    for objective in (original, copy):
         remembered(objective, [1.0, 4.0], [2.0, 2.0], [0, 2])
-    assert one.averages.equal(two.averages)
-    assert one.weights(torch.arange(3)).equal(two.weights(torch.arange(3)))
+    assert original.averages.equal(copy.averages)
+    assert original.weights(torch.arange(3)).equal(copy.weights(torch.arange(3)))

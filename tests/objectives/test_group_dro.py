@@ -1,4 +1,4 @@
-"""Group DRO's weights: on the simplex, moved by their own loss alone."""
+"""Group DRO's weights: on the simplex, each moved by its own group's loss alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_one_step_by_hand():
     assert objective.q.numpy() == pytest.approx(q, rel=1e-5)
     assert loss.item() == pytest.approx(q @ [2, 5], rel=1e-5)
     loss.backward()
-    # No gradient through q: each example has its group's weight shared out.
+    # No gradient through q: each example has its share of its group's weight.
     assert losses.grad.numpy() == pytest.approx([q[0] / 2, q[0] / 2, q[1]], rel=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""PGI's penalty: over all classes, and felt by the features alone."""
+"""PGI's penalty: a mean over all classes whose gradient reaches the features alone."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def batch(n=24, classes=3):
 
 
 def divergence(model, x, y, minority, label):
-    said = model(x).softmax(1)
-    q1, q0 = (said[(y == label) & rows].mean(0) for rows in (minority, ~minority))
+    probabilities = model(x).softmax(1)
+    q1, q0 = (probabilities[(y == label) & rows].mean(0) for rows in (minority, ~minority))
     return (q1 * (q1 / q0).log()).sum()
 
 
 def test_the_penalty_is_the_mean_over_all_classes():
     model, (x, y, minority) = network(), batch()
-    found = GroupInvariance.penalty(model.head, model.features(x), y, minority)
-    wanted = sum(divergence(model, x, y, minority, label) for label in range(3)) / 3
-    assert found.item() == pytest.approx(wanted.item(), rel=1e-5)
-    assert found > 0
+    penalty = GroupInvariance.penalty(model.head, model.features(x), y, minority)
+    expected = sum(divergence(model, x, y, minority, label) for label in range(3)) / 3
+    assert penalty.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert penalty > 0
 
 
-def test_a_class_that_lacks_a_part_has_no_term():
+def test_a_class_without_a_minority_has_no_term():
     model, (x, y, minority) = network(), batch()
     minority = minority & (y != 1)
-    found = GroupInvariance.penalty(model.head, model.features(x), y, minority)
-    wanted = sum(divergence(model, x, y, minority, label) for label in (0, 2)) / 3
-    assert found.item() == pytest.approx(wanted.item(), rel=1e-5)
+    penalty = GroupInvariance.penalty(model.head, model.features(x), y, minority)
+    expected = sum(divergence(model, x, y, minority, label) for label in (0, 2)) / 3
+    assert penalty.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_the_penalty_reaches_only_the_features():
@@ -50,7 +50,7 @@ def test_the_penalty_reaches_only_the_features():
     assert model.features.weight.grad.abs().max() > 0
 
 
-def test_it_grows_from_nothing():
+def test_its_weight_grows_from_0():
     model, (x, y, minority) = network(), batch()
     objective = GroupInvariance(minority.numpy(), weight=4.0, grow_steps=2)
     rows = np.arange(24)
@@ -58,5 +58,5 @@ def test_it_grows_from_nothing():
     halves = (plain[minority].mean() + plain[~minority].mean()) / 2
     penalty = GroupInvariance.penalty(model.head, model.features(x), y, minority)
     for grown in (0, 0.5, 1, 1):
-        wanted = halves + 4 * grown * penalty
-        assert objective(model, x, y, rows).item() == pytest.approx(wanted.item(), rel=1e-5)
+        expected = halves + 4 * grown * penalty
+        assert objective(model, x, y, rows).item() == pytest.approx(expected.item(), rel=1e-5)

@@ -13,7 +13,7 @@ GROUPS = torch.arange(4)
 
 
 def logits_for(guesses, sure):
-    """Logits that say `guesses` with these probabilities."""
+    """Logits of `guesses` with these probabilities."""
     p = torch.tensor(sure)
     two = torch.stack([p.log(), (1 - p).log()], 1)
     return torch.where(torch.tensor(guesses)[:, None] == 0, two, two.flip(1))
@@ -38,7 +38,7 @@ def test_other_groups_take_their_surest_until_the_numbers_match():
     rows, guesses = confident(logits, labels, GROUPS, torch.tensor([3, 1, 2, 6]), 0.95)
     assert sorted(rows.tolist()) == [0, 2, 4]
     assert guesses.tolist() == [[1, 1, 1, 0, 0, 0, 1, 1, 0][row] for row in rows]
-    # With fewer labelled ones of the others there is room for more, as far as there are guesses.
+    # With fewer labeled ones of the others there is room for more, as far as there are guesses.
     rows, _ = confident(logits, labels, GROUPS, torch.tensor([2, 1, 1, 1]), 0.95)
     assert sorted(rows.tolist()) == [0, 2, 4, 5, 6, 7, 8]
     rows, _ = confident(logits, labels, GROUPS, torch.tensor([1, 0, 0, 0]), 0.95)
@@ -58,15 +58,15 @@ def test_the_rarest_is_a_group_and_not_an_attribute():
 
 
 class Given(nn.Module):
-    """Says what it was given."""
+    """Returns its input."""
 
     def forward(self, x):
         return x
 
 
-def batch(labelled, unlabelled):
-    """Rows of 8 labelled and 6 unlabelled examples; those of a batch, and their logits."""
-    index = np.array([*labelled, *(8 + row for row in unlabelled)])
+def batch(labeled, unlabeled):
+    """Rows of a batch from 8 labeled and 6 unlabeled examples, and their logits."""
+    index = np.array([*labeled, *(8 + row for row in unlabeled)])
     x = torch.randn(len(index), 2, generator=torch.Generator().manual_seed(0))
     return index, x
 
@@ -75,21 +75,21 @@ LABELS = np.array([0, 0, 0, 0, 0, 1, 1, 1])
 ATTRIBUTES = np.array([0, 0, 0, 1, 1, 1, 1, 1])  # groups 0 (3), 1 (2), 3 (3); none of group 2
 
 
-def loss_of(labelled, said, y_unlabelled, threshold=0.95):
-    """The loss, and the mean cross-entropy of the labelled alone."""
-    index, x = batch(labelled, range(len(said)))
-    x[len(labelled) :] = said
+def loss_of(labeled, logits, y_unlabeled, threshold=0.95):
+    """The loss, and the mean cross-entropy of the labeled alone."""
+    index, x = batch(labeled, range(len(logits)))
+    x[len(labeled) :] = logits
     x.requires_grad_()
-    y = torch.tensor([*LABELS[labelled], *y_unlabelled])
+    y = torch.tensor([*LABELS[labeled], *y_unlabeled])
     loss = pseudo_label_loss(LABELS, ATTRIBUTES, 2, threshold)(Given(), x, y, index)
-    plain = nn.functional.cross_entropy(x[: len(labelled)], torch.as_tensor(ATTRIBUTES[labelled]))
+    plain = nn.functional.cross_entropy(x[: len(labeled)], torch.as_tensor(ATTRIBUTES[labeled]))
     return loss, plain, x
 
 
-def test_the_loss_is_that_of_the_labelled_and_that_of_the_chosen_guesses():
-    said = logits_for([1, 1, 0, 0, 1], [0.99, 0.7, 0.9, 0.8, 0.95])
+def test_the_loss_is_that_of_the_labeled_and_that_of_the_chosen_guesses():
+    logits = logits_for([1, 1, 0, 0, 1], [0.99, 0.7, 0.9, 0.8, 0.95])
     # Group 1 is the rarest; its sure guess makes two, which is one more of 0 and none of 3.
-    loss, plain, x = loss_of([0, 3, 5, 6], said, [0, 0, 0, 0, 1])
+    loss, plain, x = loss_of([0, 3, 5, 6], logits, [0, 0, 0, 0, 1])
     expected = -(torch.tensor(0.99).log() + torch.tensor(0.9).log()) / 2
     assert (loss - plain).item() == pytest.approx(expected.item(), abs=1e-5)
     loss.backward()
@@ -97,25 +97,25 @@ def test_the_loss_is_that_of_the_labelled_and_that_of_the_chosen_guesses():
     assert moved.tolist() == [True] * 4 + [True, False, True, False, False]
 
 
-def test_without_a_sure_guess_only_the_labelled_count():
-    said = logits_for([1, 0], [0.7, 0.9])
-    loss, plain, _ = loss_of([0, 3, 5, 6], said, [0, 0])
+def test_without_a_sure_guess_only_the_labeled_count():
+    logits = logits_for([1, 0], [0.7, 0.9])
+    loss, plain, _ = loss_of([0, 3, 5, 6], logits, [0, 0])
     assert loss.item() == pytest.approx(plain.item())
 
 
 def test_a_group_that_is_missing_from_the_batch_is_the_rarest():
-    said = logits_for([0, 0, 1], [0.7, 0.99, 0.99])
-    # Of groups 0 and 1 none is in the batch; 1 is the rarer of the two in the labelled set, so its
+    logits = logits_for([0, 0, 1], [0.7, 0.99, 0.99])
+    # Of groups 0 and 1 none is in the batch; 1 is the rarer of the two in the labeled set, so its
     # one sure guess leaves room for one of group 0, the surest.
-    loss, plain, _ = loss_of([5, 6, 7], said, [0, 0, 0])
+    loss, plain, _ = loss_of([5, 6, 7], logits, [0, 0, 0])
     assert (loss - plain).item() == pytest.approx(-np.log(0.99), abs=1e-5)
     # No sure guess of group 1: nothing is added, sure as group 0 may be.
-    loss, plain, _ = loss_of([5, 6, 7], said[:2], [0, 0])
+    loss, plain, _ = loss_of([5, 6, 7], logits[:2], [0, 0])
     assert loss.item() == pytest.approx(plain.item())
 
 
-def test_a_group_that_nobody_labelled_is_never_guessed():
-    said = logits_for([1, 0, 0], [0.99, 0.999, 0.999])
+def test_a_group_without_a_labeled_example_is_never_guessed():
+    logits = logits_for([1, 0, 0], [0.99, 0.999, 0.999])
     # The last two would be of group 2 (class 1, attribute 0), if there were one.
-    loss, plain, _ = loss_of([0, 3, 5], said, [0, 1, 1])
+    loss, plain, _ = loss_of([0, 3, 5], logits, [0, 1, 1])
     assert (loss - plain).item() == pytest.approx(-np.log(0.99), abs=1e-5)

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+import spare
 from spare.errors import DataError, InputError, Interrupted, RunError
 from spare.progress import Progress
 from tests.pictures import picture
@@ -131,7 +132,7 @@ def test_given_outputs_are_clustered_as_they_are_and_cannot_be_trained_on(tmp_pa
         run(str(tmp_path / "o.npz"), "spare", 0, tmp_path / "run")
 
 
-def test_images_get_a_sheet_a_class_with_a_row_a_cluster(tmp_path):
+def test_images_get_one_sheet_per_class_with_one_row_per_cluster(tmp_path):
     rng = np.random.default_rng(1)
     for i in range(80):
         kind = ("cat", "dog")[i % 2]
@@ -141,14 +142,15 @@ def test_images_get_a_sheet_a_class_with_a_row_a_cluster(tmp_path):
                 size=16 if red else 24, seed=i)  # fmt: skip
     small = {"model": "small_cnn", "resize": "16", "crop": "16", "epochs": "3", "lr": "0.02"}
     folder = tmp_path / "found"
-    record = discover(str(tmp_path / "pets"), 0, folder, overrides=small)
-    assert set(record["sheets"]) == {"cat", "dog"}
+    found = spare.discover(tmp_path / "pets", out=folder, **small)
+    record = found.record
+    assert set(found.sheets()) == {"cat", "dog"}
     strength = {one["attribute"]: one["v"] for one in record["associations"]}
     assert strength["image: red"] > 0.8
     assert strength["image: size"] > 0.8  # red ones are small
     assert "image: shape" not in strength  # all are square
-    for name, sheet in record["sheets"].items():
-        with Image.open(folder / sheet) as image:
+    for name, sheet in found.sheets().items():
+        with Image.open(sheet) as image:
             pixels = np.asarray(image)
         k = record["discovery"][name]["k"]
         assert pixels.shape[0] == k * 100
@@ -185,5 +187,5 @@ def test_paths_that_lead_nowhere(tmp_path):
     with pytest.raises(InputError, match="did you mean 'waterbirds'"):
         discover("waterbird", 0, tmp_path / "x")
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(InputError, match="of no kind that can be read"):
+    with pytest.raises(InputError, match="is not of a kind that can be read"):
         discover(str(tmp_path / "notes.txt"), 0, tmp_path / "x")

@@ -7,10 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load_file
-from spare.runs.discover import discover
 
 from spare.errors import RunError
-from spare.runs.run import run
+from tests.walks import discover, run
 
 FAST = {"epochs": "4", "lr": "0.05", "batch_size": "32", "cross_fit": "0", "separate_at": "2"}
 
@@ -27,20 +26,22 @@ def embeddings(tmp_path):
     return path
 
 
-def test_training_with_discovered_groups_is_what_spare_trains_by_itself(tmp_path, embeddings):
+def test_training_with_discovered_groups_is_the_same_as_spare(tmp_path, embeddings):
     discover(str(embeddings), 0, tmp_path / "found", overrides=FAST)
     second = {key: FAST[key] for key in ("epochs", "lr", "batch_size")}
     groups = {"groups": str(tmp_path / "found" / "groups.parquet")}
-    whole = run(str(embeddings), "spare", 0, tmp_path / "spare", overrides=FAST)
+    at_once = run(str(embeddings), "spare", 0, tmp_path / "spare", overrides=FAST)
     given = run(
         str(embeddings), "given+spare", 0, tmp_path / "given",
         overrides=second | groups | {"weight_decay": "1.0", "class_mass": "natural"},
     )  # fmt: skip
-    one, two = (load_file(tmp_path / name / "weights.safetensors") for name in ("spare", "given"))
-    assert set(two) == {name for name in one if not name.startswith("early/")}
-    assert all(value.equal(one[name]) for name, value in two.items())
+    expected, weights = (
+        load_file(tmp_path / name / "weights.safetensors") for name in ("spare", "given")
+    )
+    assert set(weights) == {name for name in expected if not name.startswith("early/")}
+    assert all(value.equal(expected[name]) for name, value in weights.items())
     for split in ("val", "test"):
-        scores = [record["scores"][split]["selected"]["inferred"] for record in (whole, given)]
+        scores = [record["scores"][split]["selected"]["inferred"] for record in (at_once, given)]
         assert scores[0] == scores[1]
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from spare.datasets import DATASETS, locate
 from spare.methods import METHODS, method_named
-from spare.runs.plan import plan
+from spare.runs.plan import make_plan
 
 
 def test_a_pair_infers_by_one_preset_and_trains_by_the_other():
     source = locate("urbancars")
-    pair = plan(source, method_named("spare+jtt"), {})
-    spare, jtt = (plan(source, METHODS[name], {}) for name in ("spare", "jtt"))
+    pair = make_plan(source, method_named("spare+jtt"), {})
+    spare, jtt = (make_plan(source, METHODS[name], {}) for name in ("spare", "jtt"))
     assert pair.options.k == spare.options.k == 4
     assert pair.options.early_lr == spare.options.early_lr
     assert pair.options.upweight == jtt.options.upweight == 100
@@ -22,6 +22,6 @@ def test_a_pair_infers_by_one_preset_and_trains_by_the_other():
 
 @pytest.mark.parametrize("task", DATASETS)
 def test_presets_of_spare_hold_for_bridge(task):
-    spare, bridge = (plan(locate(task), METHODS[name], {}) for name in ("spare", "bridge"))
+    spare, bridge = (make_plan(locate(task), METHODS[name], {}) for name in ("spare", "bridge"))
     assert spare.settings == bridge.settings
     assert vars(spare.options).items() <= vars(bridge.options).items()

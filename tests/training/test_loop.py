@@ -10,7 +10,7 @@ import torch
 from spare.data.inputs import DatasetInputs, TensorInputs
 from spare.data.task import Split
 from spare.errors import InputError, Interrupted, RunError
-from spare.groups.weights import GroupDraw
+from spare.groups.weights import GroupSampling
 from spare.models import Classifier, build
 from spare.progress import Progress
 from spare.training.batches import shuffled, weighted
@@ -154,9 +154,9 @@ def test_outputs_are_computed_in_eval_mode_in_order_and_leave_the_mode_unchanged
         two.named("logit")
 
 
-def test_weighted_batches_draw_by_group(toy):
+def test_weighted_batches_sample_by_group(toy):
     groups = toy.groups(toy.train)
-    batches = weighted(GroupDraw(groups), 4000, 32)(np.random.default_rng(0))
+    batches = weighted(GroupSampling(groups), 4000, 32)(np.random.default_rng(0))
     assert [len(batch) for batch in batches] == [32] * 125
     counts = np.bincount(groups[np.concatenate(batches)])
     assert counts / 4000 == pytest.approx([0.25] * 4, abs=0.03)

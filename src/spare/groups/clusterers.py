@@ -1,7 +1,7 @@
 """Clusterers by name or import path, and one class's points clustered by one of them.
 
-A clusterer is anything with scikit-learn's `fit_predict`. Adding one: an entry in the list below,
-or someone's own by import path: `--set clusterer=mine:CLUSTERER`.
+A clusterer is anything with scikit-learn's `fit_predict`. To add one, put it in the list below, or
+name someone's own by import path: `--set clusterer=mine:CLUSTERER`.
 """
 
 from __future__ import annotations

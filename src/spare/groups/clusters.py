@@ -79,14 +79,14 @@ def infer_groups(
     seed : int
         Seeds clusterers that are given by name, and the sample that large classes are scored on.
     map : callable
-        Applies a function to one class after the other, such as the `map` of a
-        `concurrent.futures.ProcessPoolExecutor`, to cluster classes side by side.
+        Applies a function to every class, in order. The `map` of a
+        `concurrent.futures.ProcessPoolExecutor` clusters classes in parallel.
 
     Returns
     -------
     Groups
-        Held-out examples are assigned to clusters by its `assign`: by k-means to the nearest mean,
-        by other clusterers with their own `predict` if they have one.
+        Its `assign` puts held-out examples into these groups: to the nearest mean with k-means, by
+        the clusterer's own `predict` with others that have one.
 
     Examples
     --------
@@ -184,13 +184,13 @@ def _cluster_class(
     if k == 1:
         return _one_cluster(points)
 
-    wanted = [k] if k is not None else list(range(2, k_max + 1))
-    distinct = _distinct(points, max(wanted))
-    possible = [count for count in wanted if count <= distinct]
+    ks = [k] if k is not None else list(range(2, k_max + 1))
+    distinct = _distinct(points, max(ks))
+    possible = [k for k in ks if k <= distinct]
     note = ""
     if not possible:
         possible = [distinct]
-        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {wanted[0]}"
+        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {ks[0]}"
 
     candidates = clusterings(points, possible, estimator)
     scorable = [c for c in candidates if 2 <= c.codes.max() + 1 <= len(points) - 1]

@@ -29,7 +29,7 @@ class ClassClusters:
     scores: dict[int, float] = field(default_factory=dict)
     #: Standard error of each score; zeros where the silhouette is exact.
     errors: dict[int, float] = field(default_factory=dict)
-    #: What a person should know, as half a sentence.
+    #: What a person should know, without a period at the end.
     note: str = ""
     #: Finds the cluster of other examples of the class.
     assign: Assign | None = None
@@ -141,8 +141,8 @@ class Groups:
     def with_powers(self, powers: Mapping[Any, float]) -> Groups:
         """The same groups with these sampling powers, by class."""
         evidence = {
-            label: replace(found, power=powers.get(label, found.power))
-            for label, found in self.evidence.items()
+            label: replace(of_class, power=powers.get(label, of_class.power))
+            for label, of_class in self.evidence.items()
         }
         return replace(self, evidence=evidence)
 
@@ -183,7 +183,7 @@ def groups_from_clusters(
     powers: Mapping[Any, float] | None = None,
     called: tuple[str, ...] = (),
 ) -> Groups:
-    """Groups from the clusters of every class; class by class, ids go on from the last one's.
+    """Groups from the clusters of every class, with ids numbered from one class to the next.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import torch.distributed
 from torch.utils.data import Sampler
 
 from spare.errors import InputError, check_seed
-from spare.groups.weights import GroupDraw, Power
+from spare.groups.weights import GroupSampling, Power
 
 
 class ImportanceSampler(Sampler[int]):
@@ -68,8 +68,8 @@ class ImportanceSampler(Sampler[int]):
                 f"rank is from 0 to num_replicas - 1; got rank {rank} of {num_replicas}."
             )
         check_seed(seed)
-        self._draw = GroupDraw(groups, labels, power, class_mass)
-        total = len(self._draw.codes) if num_samples is None else num_samples
+        self._sampling = GroupSampling(groups, labels, power, class_mass)
+        total = len(self._sampling.codes) if num_samples is None else num_samples
         if total < 1:
             raise InputError(f"num_samples is at least 1, not {total}.")
         self.num_replicas = num_replicas
@@ -85,7 +85,7 @@ class ImportanceSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         rng = np.random.default_rng([self.seed, self.epoch])
-        common = self._draw.draw(self.num_samples * self.num_replicas, rng)
+        common = self._sampling.sample(self.num_samples * self.num_replicas, rng)
         mine = common[self.rank :: self.num_replicas]
         self.position, self._first = self._first, 0
         for index in mine[self.position :].tolist():

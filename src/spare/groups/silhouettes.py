@@ -194,8 +194,8 @@ def stratified(codes: np.ndarray, total: int, rng: np.random.Generator) -> np.nd
     k = int(codes.max()) + 1
     sizes = np.bincount(codes, minlength=k)
     fair = np.maximum(total * sizes / len(codes), total / (4 * k))
-    wanted = np.minimum(sizes, np.ceil(fair).astype(int))
-    picks = [rng.choice(np.flatnonzero(codes == c), wanted[c], replace=False) for c in range(k)]
+    counts = np.minimum(sizes, np.ceil(fair).astype(int))
+    picks = [rng.choice(np.flatnonzero(codes == c), counts[c], replace=False) for c in range(k)]
     return np.sort(np.concatenate(picks))
 
 

@@ -46,10 +46,10 @@ def importance_weights(
     >>> importance_weights([0, 0, 0, 1, 2, 2], [0, 0, 0, 0, 1, 1]).round(3).tolist()
     [0.083, 0.083, 0.083, 0.25, 0.25, 0.25]
     """
-    return GroupDraw(groups, labels, power, class_mass).probabilities
+    return GroupSampling(groups, labels, power, class_mass).probabilities
 
 
-class GroupDraw:
+class GroupSampling:
     """Samples a group by its mass, then a member uniformly: exact for any number of examples."""
 
     def __init__(
@@ -102,7 +102,7 @@ class GroupDraw:
         """How likely each example is sampled."""
         return (self.mass / self.sizes)[self.codes]
 
-    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Row numbers of `count` examples, sampled with replacement."""
         group = np.searchsorted(self.cumulative, rng.random(count), side="right")
         member = (rng.random(count) * self.sizes[group]).astype(np.int64)

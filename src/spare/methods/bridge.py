@@ -17,15 +17,17 @@ from dataclasses import dataclass
 
 from spare.data.task import Task
 from spare.errors import InputError, SpareWarning
-from spare.methods import spare
 from spare.methods.method import Fitted, Inferred, Trainer, combined
+from spare.methods.spare import INFERENCE as SPARE
+from spare.methods.spare import SamplingOptions
+from spare.methods.spare import train as train_as_spare
 from spare.models import Classifier
 from spare.objectives.bridge import pulled_together
 from spare.training.stages import Stages
 
 
 @dataclass(frozen=True)
-class BridgeOptions(spare.SamplingOptions):
+class BridgeOptions(SamplingOptions):
     #: Weight of pulling together, beside cross-entropy.
     bridge_weight: float = 0.5
     #: Temperature of the cosine similarities: the lower, the more the nearest examples of other
@@ -55,12 +57,12 @@ def train(task: Task, stages: Stages, inferred: Inferred, options: BridgeOptions
         weight=options.bridge_weight,
         temperature=options.bridge_temperature,
     )
-    return spare.train(task, stages, inferred, options, objective=objective)
+    return train_as_spare(task, stages, inferred, options, objective=objective)
 
 
 TRAINER = Trainer("bridge", train, BridgeOptions)
 METHOD = combined(
-    spare.INFERENCE,
+    SPARE,
     TRAINER,
     name="bridge",
     title="ours: SPARE, with the features of a class's clusters pulled together",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from spare.data.task import Task
-from spare.groups.weights import GroupDraw
+from spare.groups.weights import GroupSampling
 from spare.methods.method import Fitted, Method, NoOptions, sees
 from spare.training.batches import weighted
 from spare.training.stages import Stages
 
 
 def fit(task: Task, stages: Stages, options: NoOptions) -> Fitted:
-    sampling = GroupDraw(task.train.labels)
+    sampling = GroupSampling(task.train.labels)
     batches = weighted(sampling, len(task.train), stages.settings.batch_size)
     return Fitted(stages.train("train", task, batches))
 

@@ -67,7 +67,7 @@ class Examples:
     labels: np.ndarray
     groups: np.ndarray
 
-    def some(self, rows: np.ndarray) -> Examples:
+    def subset(self, rows: np.ndarray) -> Examples:
         return Examples(self.features[rows], self.labels[rows], self.groups[rows])
 
     def balanced(self, rng: np.random.Generator) -> Examples:
@@ -77,7 +77,7 @@ class Examples:
             rng.choice(np.flatnonzero(self.groups == name), sizes.min(), replace=False)
             for name in names
         ]
-        return self.some(np.concatenate(picks))
+        return self.subset(np.concatenate(picks))
 
 
 @dataclass(frozen=True)

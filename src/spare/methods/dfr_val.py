@@ -49,8 +49,8 @@ def fit(task: Task, stages: Stages, options: DfrValOptions) -> Fitted:
         stages,
         options,
         pool=val,
-        fitting=val.some(first),
-        tuning=val.some(second) if tuned else None,
+        fitting=val.subset(first),
+        tuning=val.subset(second) if tuned else None,
     )
 
 

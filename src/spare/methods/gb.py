@@ -14,7 +14,7 @@ import numpy as np
 from spare.data.task import Task
 from spare.errors import SpareWarning
 from spare.groups.result import groups_from_parts, parts_by_size
-from spare.groups.weights import GroupDraw
+from spare.groups.weights import GroupSampling
 from spare.methods.method import Fitted, Inference, Inferred, NoOptions, Trainer, combined, sees
 from spare.training.batches import weighted
 from spare.training.stages import Stages
@@ -35,7 +35,7 @@ def infer(task: Task, stages: Stages, options: NoOptions) -> Inferred:
 
 
 def train(task: Task, stages: Stages, inferred: Inferred, options: NoOptions) -> Fitted:
-    sampling = GroupDraw(inferred.groups.ids)
+    sampling = GroupSampling(inferred.groups.ids)
     batches = weighted(sampling, len(task.train), stages.settings.batch_size)
     return Fitted(stages.train("train", task, batches), inferred, sampling.probabilities)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from spare.data.task import Task
 from spare.errors import InputError
-from spare.groups.weights import GroupDraw
+from spare.groups.weights import GroupSampling
 from spare.methods.gb import INFERENCE as TRUTH
 from spare.methods.method import Fitted, Inferred, Trainer, combined
 from spare.objectives.group_dro import GroupDro
@@ -37,7 +37,7 @@ class GdroOptions:
 
 def train(task: Task, stages: Stages, inferred: Inferred, options: GdroOptions) -> Fitted:
     groups = inferred.worst_case_over
-    sampling = GroupDraw(groups)
+    sampling = GroupSampling(groups)
     n, batch_size = len(groups), stages.settings.batch_size
     trained = stages.train(
         "train",

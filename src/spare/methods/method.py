@@ -74,7 +74,7 @@ class Fitted:
     #: None of a discovery, which ends with the groups.
     trained: Trained | None
     inferred: Inferred | None = None
-    #: How likely each training example was drawn; None where all are equal.
+    #: How likely each training example was sampled; None where all are equal.
     probabilities: np.ndarray | None = None
     #: What else is worth keeping in the record.
     notes: dict[str, Any] = field(default_factory=dict)

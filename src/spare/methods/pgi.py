@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from spare.data.task import Task
 from spare.errors import InputError
-from spare.groups.weights import GroupDraw
+from spare.groups.weights import GroupSampling
 from spare.methods.eiil import INFERENCE as EIIL
 from spare.methods.method import Fitted, Inferred, Trainer, combined
 from spare.objectives.invariance import GroupInvariance
@@ -42,7 +42,7 @@ def train(task: Task, stages: Stages, inferred: Inferred, options: InvarianceOpt
     minority = ~inferred.groups.in_majority()
     n, batch_size = len(minority), stages.settings.batch_size
     # Both with the same mass, or a batch of 32 hardly ever has a minority to compare with.
-    sampling = GroupDraw(minority)
+    sampling = GroupSampling(minority)
     trained = stages.train(
         "train",
         task,

@@ -23,7 +23,7 @@ from spare.data.task import Split, Task
 from spare.errors import InputError
 from spare.groups.clusters import CLEAR_SILHOUETTE
 from spare.groups.result import Groups
-from spare.groups.weights import GroupDraw
+from spare.groups.weights import GroupSampling
 from spare.methods.method import EarlyOutputs
 from spare.methods.outputs import ClusteringOptions, clustered
 from spare.methods.reference import early_settings
@@ -142,7 +142,7 @@ def _cross_fitted(task: Task, stages: Stages, options: SeparationOptions) -> lis
                 f"early/{lr:g}-{fold}",
                 replace(task, train=task.train.subset(rows)),
                 # Classes in equal numbers, or a rare one is learned too little to fall apart.
-                weighted(GroupDraw(labels[rows]), len(rows), settings.batch_size),
+                weighted(GroupSampling(labels[rows]), len(rows), settings.batch_size),
                 settings=settings,
                 weight_seed=fold,
             )

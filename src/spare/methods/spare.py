@@ -19,10 +19,10 @@ from functools import partial
 from spare.data.task import Task
 from spare.errors import InputError, unknown
 from spare.groups.clusterers import clusterer_named
-from spare.groups.weights import CLASS_MASSES, GroupDraw
-from spare.methods import outputs as given_outputs
+from spare.groups.weights import CLASS_MASSES, GroupSampling
 from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined
 from spare.methods.outputs import clustered, warn_of_concerns
+from spare.methods.outputs import infer as infer_from_outputs
 from spare.methods.reference import early_settings
 from spare.methods.separation import (
     Separation,
@@ -51,7 +51,7 @@ class SamplingOptions:
 def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
     """Train a little, and cluster what the model says of each class."""
     if task.holds_outputs:
-        return given_outputs.infer(task, stages, options)
+        return infer_from_outputs(task, stages, options)
     clusterer_named(options.clusterer)  # one that cannot be used is refused before any training
     tried = separations(task, stages, options, partial(separate, task, stages, options))
     chosen = choose(tried, task, stages, options)
@@ -111,7 +111,7 @@ def train(
     if options.warm_start and inferred.early is None:
         raise InputError("warm_start needs one early model to continue from, and there is none.")
     with stages.timed("inference"):
-        sampling = GroupDraw(inferred.groups, class_mass=options.class_mass)
+        sampling = GroupSampling(inferred.groups, class_mass=options.class_mass)
         batches = weighted(sampling, len(task.train), stages.settings.batch_size)
     trained = stages.train(
         "train",

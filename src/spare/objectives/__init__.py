@@ -1,1 +1,1 @@
-"""Losses that look at more than the batch's labels: each is handed to the training loop."""
+"""Losses that use more than the labels of a batch; a method hands one to the training loop."""

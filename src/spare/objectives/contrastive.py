@@ -8,7 +8,7 @@ it for. With h the features before the head and s(u, v) = exp(cos(h_u, h_v) / te
     loss = w [ L(anchor; positives, hard negatives) + L(first positive; anchors, easy negatives) ]
            + (1 - w) cross-entropy of all of them
 
-The encoder is in eval mode while it is trained, as in the official code: batch normalisation uses
+The encoder is in eval mode while it is trained, as in the official code: batch normalization uses
 the statistics that the network came with, and dropout is off.
 """
 
@@ -28,7 +28,7 @@ from spare.training.loop import Objective
 
 @dataclass(frozen=True)
 class Roles:
-    """Who is what in a sub-batch: one row of booleans a role."""
+    """The role of every example of a sub-batch: one row of booleans per role."""
 
     anchors: Tensor
     positives: Tensor
@@ -37,41 +37,41 @@ class Roles:
 
 
 def roles(labels: Tensor, slices: Tensor) -> Roles:
-    """Everyone's role, which label and slice say by themselves once the first is the anchor.
+    """The role of every example, from its label and slice; the first example is the anchor.
 
     >>> roles(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])).hard_negatives.tolist()
     [False, False, True, False]
     """
-    own_class, own_slice = labels == labels[0], slices == labels[0]
-    anchors, positives = own_class & own_slice, own_class & ~own_slice
-    hard = ~own_class & own_slice
+    same_class, same_slice = labels == labels[0], slices == labels[0]
+    anchors, positives = same_class & same_slice, same_class & ~same_slice
+    hard = ~same_class & same_slice
     first_positive = int(positives.int().argmax())
-    easy = ~own_class & (slices == labels) & (slices == slices[first_positive])
+    easy = ~same_class & (slices == labels) & (slices == slices[first_positive])
     if not (anchors[0] and positives.any() and (anchors | positives | hard | easy).all()):
         raise InputError(
             "a sub-batch to contrast has a correct example first, at least one positive, and no "
-            "one without a role: batches.contrastive makes such ones."
+            "example without a role: make it with batches.contrastive."
         )
     return Roles(anchors, positives, hard, easy)
 
 
-def contrast(one: Tensor, positives: Tensor, negatives: Tensor, temperature: float) -> Tensor:
-    """L of one example, given features of length 1: the dot product is the cosine."""
-    close = torch.cat([positives, negatives]) @ one / temperature
-    return close.logsumexp(0) - close[: len(positives)].mean()
+def contrast(example: Tensor, positives: Tensor, negatives: Tensor, temperature: float) -> Tensor:
+    """L of an example, given features of length 1: the dot product is the cosine."""
+    similarity = torch.cat([positives, negatives]) @ example / temperature
+    return similarity.logsumexp(0) - similarity[: len(positives)].mean()
 
 
 def correct_n_contrast(
     slices: Any, *, temperature: float = 0.05, weight: float = 0.75
 ) -> Objective:
-    """The loss of one sub-batch (batches.contrastive); `slices` are of the whole training split."""
-    everyone = torch.as_tensor(np.asarray(slices))
+    """The loss of a sub-batch (batches.contrastive), given the slice of every training example."""
+    all_slices = torch.as_tensor(np.asarray(slices))
 
     def objective(model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
         assert isinstance(model, Classifier)
         model.features.eval()
         hidden = model.features(x)
-        role = roles(y, everyone[index])
+        role = roles(y, all_slices[index])
         unit = nn.functional.normalize(hidden)
         anchors, positives = unit[role.anchors], unit[role.positives]
         from_anchor = contrast(anchors[0], positives, unit[role.hard_negatives], temperature)

@@ -1,4 +1,4 @@
-"""LfF's loss: two networks, and the one learns from where the other fails.
+"""LfF's loss: two networks, of which one learns from the failures of the other.
 
 Nam, Cha, Ahn, Lee, Shin: Learning from Failure: De-biasing Classifier from Biased Classifier,
 NeurIPS 2020. With l_b and l_d the cross-entropies of the biased and the debiased network on an
@@ -8,7 +8,7 @@ example, and p_b the biased network's probability of the label:
     W = b' / (b' + d' + 1e-8)      b', d': divided by the largest of all examples of the same class
     loss = mean of q p_b^q l_b + mean of W l_d            no gradient through p_b^q and W
 
-So the biased network dwells on what it finds easy, and the debiased one on what that finds hard.
+So the biased network favors what it finds easy, and the debiased one what the biased finds hard.
 """
 
 from __future__ import annotations
@@ -25,13 +25,19 @@ SMALL = 1e-8
 class LearningFromFailure(nn.Module):
     """Holds the biased network and both averages, so that a checkpoint has them.
 
-    biased   a network of its own, trained along by the same optimiser
-    labels   of all training examples, in order
-    q        how much more the biased network dwells on what it finds easy
-    decay    how much of an example's average loss stays at each visit (a)
+    Parameters
+    ----------
+    biased
+        The second network, trained along by the same optimizer.
+    labels
+        Of all training examples, in order.
+    q
+        How much more the biased network favors what it finds easy.
+    decay
+        How much of an example's average loss is kept at each visit (a).
     """
 
-    #: The loop counts each example that it draws as so many: it goes through both networks.
+    #: The loop counts each example this many times: it goes through both networks.
     passes = 2
 
     averages: Tensor
@@ -43,7 +49,8 @@ class LearningFromFailure(nn.Module):
         self.q, self.decay = q, decay
         self._labels = torch.as_tensor(np.asarray(labels, dtype=np.int64)).expand(2, -1)
         self._classes = int(self._labels.max()) + 1
-        # Row 0 is b, row 1 is d. A loss is never negative, so 0 never is a class's largest.
+        # Row 0 is b, row 1 is d. A loss is never negative, so the 0 of an example that was not
+        # visited yet is no class's largest.
         self.register_buffer("averages", torch.zeros(self._labels.shape))
         self.register_buffer("visited", torch.zeros(self._labels.shape[1], dtype=torch.bool))
 
@@ -62,7 +69,7 @@ class LearningFromFailure(nn.Module):
         return (easy * losses[0]).mean() + (hard * losses[1]).mean()
 
     def remember(self, losses: Tensor, rows: Tensor) -> None:
-        """Move the averages of these examples towards their losses, (2, examples)."""
+        """Move the averages of these examples toward their losses, (2, examples)."""
         moved = self.decay * self.averages[:, rows] + (1 - self.decay) * losses
         self.averages[:, rows] = torch.where(self.visited[rows], moved, losses)
         self.visited[rows] = True
@@ -73,5 +80,6 @@ class LearningFromFailure(nn.Module):
             1, self._labels, self.averages, "amax"
         )
         largest = largest.clamp(min=torch.finfo(torch.float32).tiny)
-        b, d = self.averages[:, rows] / largest.gather(1, self._labels[:, rows])
-        return b / (b + d + SMALL)
+        b, d = (self.averages[:, rows] / largest.gather(1, self._labels[:, rows])).unbind()
+        weights: Tensor = b / (b + d + SMALL)
+        return weights

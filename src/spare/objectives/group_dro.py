@@ -38,7 +38,7 @@ class GroupDro(nn.Module):
         counts = torch.bincount(groups, minlength=len(self.q))
         means = torch.zeros(len(self.q)).index_add(0, groups, losses) / counts.clamp(min=1)
         with torch.no_grad():
-            pull = torch.where(counts > 0, means + self._extra, torch.zeros(()))
-            grown = self.q * torch.exp(self.eta * pull)
+            gain = torch.where(counts > 0, means + self._extra, torch.zeros(()))
+            grown = self.q * torch.exp(self.eta * gain)
             self.q.copy_(grown / grown.sum())
         return (self.q * means).sum()

@@ -1,14 +1,14 @@
 """PGI's loss: within a class, predictions should not depend on the group.
 
 Ahmed, Bengio, van Seijen, Courville: Systematic Generalisation with Group Invariant Predictions,
-ICLR 2021. With b = 1 for the minority and q_b the mean softmax over a class's examples of part b in
-the batch:
+ICLR 2021. With b = 1 for the minority, else 0, and q_b the mean softmax over a class's examples
+with this b in the batch:
 
     loss = 1/2 mean of l over b=0 + 1/2 mean of l over b=1
            + w(t) 1/C sum_c KL(q_1 || q_0)      w grows from 0 over the first epochs
 
-The gradient of the second line reaches the features only, not the last layer. A class that lacks
-either part in the batch has no term.
+The gradient of the second line reaches the features only, not the last layer. A class without
+examples of both kinds in the batch has no term.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from torch import Tensor, nn
 
 from spare.models import Classifier
 
-#: Probabilities are clipped here before their logarithm is taken.
+#: Probabilities are clipped to this before their logarithm is taken.
 LEAST = 1e-12
 
 
 class GroupInvariance(nn.Module):
-    """Counts its steps, so that a resumed run goes on growing w where it was."""
+    """Counts its steps, so that w continues to grow where it was in a resumed run."""
 
     steps: Tensor
 
@@ -53,10 +53,10 @@ class GroupInvariance(nn.Module):
     def penalty(head: nn.Linear, hidden: Tensor, y: Tensor, minority: Tensor) -> Tensor:
         """The mean divergence over all classes of the head, with the head's weights held fixed."""
         bias = None if head.bias is None else head.bias.detach()
-        said = nn.functional.linear(hidden, head.weight.detach(), bias).softmax(1)
+        probabilities = nn.functional.linear(hidden, head.weight.detach(), bias).softmax(1)
         total = torch.zeros(())
         for label in torch.unique(y):
-            q1, q0 = (said[(y == label) & rows] for rows in (minority, ~minority))
+            q1, q0 = (probabilities[(y == label) & rows] for rows in (minority, ~minority))
             if len(q1) and len(q0):
                 q1, q0 = q1.mean(0).clamp(min=LEAST), q0.mean(0).clamp(min=LEAST)
                 total = total + (q1 * (q1 / q0).log()).sum()

@@ -20,6 +20,7 @@ from spare.datasets import locate, names_code
 from spare.errors import InputError, RunError, SpareError, reason
 from spare.methods import discovery_with, method_named
 from spare.models import builder
+from spare.models.named import GIVEN
 from spare.progress import Progress
 from spare.records.groups_file import read_recorded_groups
 from spare.records.record import DiscoveryRecord, is_run
@@ -49,6 +50,8 @@ def load_data(
 def _refuse_code(record: DiscoveryRecord, asked: Mapping[str, Any]) -> None:
     """Nothing that a folder names is imported: it may be anyone's."""
     model = str(asked.get("model", ""))
+    if model.startswith(GIVEN):
+        raise InputError(f"its model ({model}) was given in Python and is not stored.")
     named = {
         "method": record["method"],
         "model": "" if model.startswith("timm:") else model,
@@ -119,8 +122,6 @@ def network_with(
 
     task    with the pictures as they are, not the features of a frozen network.
     """
-    if plan.model.model.startswith("given:") and plan.given_model is None:
-        raise InputError(f"its model ({plan.model.model}) was given in Python and is not stored.")
     if plan.model.frozen:
         return full_network(
             task, plan.model, plan.settings, state, progress, given=plan.given_model

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, SpareWarning
-from spare.groups.weights import GroupDraw
+from spare.groups.weights import GroupSampling
 
 Batches = Callable[[np.random.Generator], list[np.ndarray]]
 
@@ -30,9 +30,9 @@ def repeated(copies: np.ndarray, batch_size: int) -> Batches:
     return lambda rng: _in_batches(rng.permutation(rows), batch_size)
 
 
-def weighted(draw: GroupDraw, n: int, batch_size: int) -> Batches:
-    """`n` rows with replacement: the same that `ImportanceSampler` samples."""
-    return lambda rng: _in_batches(draw.draw(n, rng), batch_size)
+def weighted(sampling: GroupSampling, n: int, batch_size: int) -> Batches:
+    """`n` examples sampled with replacement, as `ImportanceSampler` does."""
+    return lambda rng: _in_batches(sampling.sample(n, rng), batch_size)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Bridge's loss: who is pulled to whom, and that the loss falls when they come closer."""
+"""Bridge's loss: what is pulled to what, and that the loss falls when they come closer."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ def by_hand(hidden, labels, parts, temperature):
 
 def test_the_loss_is_what_the_formula_says():
     hidden = features()
-    found = distance(hidden, LABELS, PARTS, 0.5)
-    assert found.item() == pytest.approx(by_hand(hidden, LABELS, PARTS, 0.5), rel=1e-5)
-    uneven = torch.tensor([0, 0, 0, 0, 2, 2, 2, 2])  # class 1 is one part: no one to be pulled to
-    found = distance(hidden, LABELS, uneven // 2, 0.5)
-    assert not found.any()
+    loss = distance(hidden, LABELS, PARTS, 0.5)
+    assert loss.item() == pytest.approx(by_hand(hidden, LABELS, PARTS, 0.5), rel=1e-5)
+    uneven = torch.tensor(
+        [0, 0, 0, 0, 2, 2, 2, 2]
+    )  # each class is one part: nothing to be pulled to
+    loss = distance(hidden, LABELS, uneven // 2, 0.5)
+    assert not loss.any()
     mixed = torch.tensor([0, 0, 1, 1, 2, 2, 2, 2])
-    found = distance(hidden, LABELS, mixed, 0.5)
-    assert found.item() == pytest.approx(by_hand(hidden, LABELS, mixed, 0.5), rel=1e-5)
+    loss = distance(hidden, LABELS, mixed, 0.5)
+    assert loss.item() == pytest.approx(by_hand(hidden, LABELS, mixed, 0.5), rel=1e-5)
 
 
 def test_it_falls_as_the_parts_of_a_class_come_together_and_rises_as_classes_do():
@@ -52,13 +54,13 @@ def test_it_falls_as_the_parts_of_a_class_come_together_and_rises_as_classes_do(
     assert distance(0.1 * classes + 3 * parts, LABELS, PARTS, 0.1) > apart
 
 
-def test_who_is_pulled_and_who_is_pushed():
-    """Everyone orthogonal to everyone, so a component of the gradient is about one other."""
+def test_what_is_pulled_and_what_is_pushed():
+    """All are orthogonal, so each component of the gradient concerns one other example."""
     labels, parts = torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 2])
     hidden = torch.eye(4, requires_grad=True)
     distance(hidden, labels, parts, 0.1).backward()
-    _, own_part, other_part, other_class = (-hidden.grad[0]).tolist()
-    assert own_part == 0
+    _, same_part, other_part, other_class = (-hidden.grad[0]).tolist()
+    assert same_part == 0
     assert other_part > 0
     assert other_class < 0
     assert not hidden.grad[3, 3]
