@@ -53,7 +53,7 @@ def test_what_is_wrong_with_a_file_is_one_sentence(toy, tmp_path):
     refused(table_of(toy, id=None), "add a column 'id'")
     refused(table_of(toy).slice(1), "has 399 rows and names 399 of the 400 train examples")
     refused(table_of(toy, id=np.zeros(400, int)), "names 1 of the 400 train examples")
-    refused(table_of(toy, id=np.arange(400) / 2), "must be the numbers of the examples")
+    refused(table_of(toy, id=np.arange(400) / 2), "must be whole numbers, one per row")
     others = np.array(toy.class_names)[1 - toy.train.labels]
     refused(table_of(toy, label=others), "400 of the 400 train examples have another class")
     refused(table_of(toy, cluster=np.repeat("red", 400)), "whole numbers, one per row")
