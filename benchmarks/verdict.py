@@ -70,7 +70,7 @@ def main() -> None:
 
 def judge(task: Task, plan: Plan, seed: int) -> dict[str, Any]:
     """The verdict on this data."""
-    stages = Stages(seed=seed, settings=plan.settings, folder=None, judge=lambda *_: ({}, {}))
+    stages = Stages(seed=seed, settings=plan.settings, judge=lambda epoch: ({}, {}))
     inferred = infer(task.as_seen_by("none"), stages, plan.options)
     verdict: dict[str, Any] = dict(verdict_of(task, inferred.early_outputs))
     classes = verdict.pop("classes")

@@ -1,4 +1,4 @@
-"""Take the screenshots of docs/reading-a-report.md: real pages, in a real browser.
+"""Take the pictures of docs/reading-a-report.md: real pages, in a real browser.
 
     python docs/make_screenshots.py
 
@@ -16,11 +16,13 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-import spare
+from spare.report.write import remake_report
+from spare.runs.discover import discover
+from spare.runs.grid import bench
 
 PICTURES = Path(__file__).parent / "pictures"
 WIDTH = 960
-#: The page, the part of it, and the name of its picture.
+#: Of which page, which part of it, is shown under which name.
 SHOTS = (
     ("found", "#summary", "report-summary"),
     ("found", "#attributes", "report-attributes"),
@@ -34,8 +36,9 @@ def main() -> None:
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         root = Path(folder)
-        spare.discover("digits", out=root / "found")
-        spare.bench("digits", methods=["erm", "spare"], seeds=[0, 1, 2], out=root / "both")
+        discover("digits", 0, root / "found")
+        bench("digits", ["erm", "spare"], [0, 1, 2], root / "both")
+        remake_report(root / "both")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": 800}, color_scheme="light")
         for name, part, shot in SHOTS:
@@ -45,7 +48,7 @@ def main() -> None:
 
 
 def _save(content: bytes, path: Path) -> None:
-    """With as few colors as a page has: a third of the size."""
+    """With as few colours as a page has: a third of the size."""
     picture = Image.open(io.BytesIO(content)).convert("RGB").quantize(128)
     picture.save(path, optimize=True)
     print(f"{path.name} {picture.width} x {picture.height}, {path.stat().st_size / 1000:.0f} kB")
