@@ -19,8 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from spare.images.decoded import DecodedInputs
-from spare.images.prepare import fingerprint_files, prepare
 from torch import nn
 from torchvision.models import resnet18
 
@@ -28,6 +26,8 @@ from spare.data.inputs import Inputs, TensorInputs
 from spare.data.transforms import random_flip, scale_bytes
 from spare.images.cache import entries
 from spare.images.decode import Geometry
+from spare.images.decoded import DecodedInputs
+from spare.images.prepare import fingerprint_files, prepare
 from spare.training.batches import shuffled
 
 BATCH = 64

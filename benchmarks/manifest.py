@@ -16,9 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from spare.datasets.listing import existing_files
-
 from spare.datasets import locate
+from spare.datasets.listing import existing_files
 from spare.datasets.manifest import read_listing
 from spare.datasets.splits import Shares
 

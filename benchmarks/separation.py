@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from data import load
-from spare.methods.separation import SeparationOptions, clarity, clearest, separations
 
 from spare.datasets import cmnist
 from spare.errors import SpareWarning
+from spare.methods.separation import SeparationOptions, clarity, clearest, separations
 from spare.methods.spare import separate
 from spare.training.metrics import minority_recovery, true_minority
 from spare.training.settings import Settings
