@@ -1,9 +1,9 @@
-"""Take the pictures of docs/reading-a-report.md: real pages, in a real browser.
+"""Take the screenshots in docs/reading-a-report.md: real pages in a real browser.
 
     python docs/make_screenshots.py
 
-Runs the page's own commands on the embedded digits (some minutes), opens what they wrote in
-Chromium and writes docs/pictures/report-*.png. Needs chromium, and playwright of the dev tools.
+Does what that page does on the built-in digits (a few minutes), opens the reports in Chromium and
+writes docs/pictures/report-*.png. Needs chromium, and playwright from the development tools.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from spare.report.write import remake_report
-from spare.runs.discover import discover
-from spare.runs.grid import bench
+import spare
 
 PICTURES = Path(__file__).parent / "pictures"
 WIDTH = 960
-#: Of which page, which part of it, is shown under which name.
+#: Folder of the report, element on its page, name of the picture.
 SHOTS = (
     ("found", "#summary", "report-summary"),
     ("found", "#attributes", "report-attributes"),
@@ -36,19 +34,18 @@ def main() -> None:
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         root = Path(folder)
-        discover("digits", 0, root / "found")
-        bench("digits", ["erm", "spare"], [0, 1, 2], root / "both")
-        remake_report(root / "both")
+        spare.discover("digits", out=root / "found")
+        spare.bench("digits", methods=["erm", "spare"], seeds=[0, 1, 2], out=root / "both")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": 800}, color_scheme="light")
-        for name, part, shot in SHOTS:
-            page.goto((root / name / "report.html").as_uri())
-            _save(page.locator(part).screenshot(), PICTURES / f"{shot}.png")
+        for report, element, name in SHOTS:
+            page.goto((root / report / "report.html").as_uri())
+            _save(page.locator(element).screenshot(), PICTURES / f"{name}.png")
         browser.close()
 
 
 def _save(content: bytes, path: Path) -> None:
-    """With as few colours as a page has: a third of the size."""
+    """Write a PNG with 128 colors, enough for a page, at a third of the size."""
     picture = Image.open(io.BytesIO(content)).convert("RGB").quantize(128)
     picture.save(path, optimize=True)
     print(f"{path.name} {picture.width} x {picture.height}, {path.stat().st_size / 1000:.0f} kB")
