@@ -151,12 +151,12 @@ def _features(arguments: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
 
 
 KINDS: dict[str, Callable[..., tuple[Task, Plan]]] = {
-    "colours 99.5 %": colored(0.995),
-    "colours 98 %": colored(0.98),
-    "colours 95 %": colored(0.95),
-    "colours 90 %": colored(0.9),
+    "colors 99.5 %": colored(0.995),
+    "colors 98 %": colored(0.98),
+    "colors 95 %": colored(0.95),
+    "colors 90 %": colored(0.9),
     "waterbirds": birds,
-    "colours independent": colored(0.2),
+    "colors independent": colored(0.2),
     "10 % wrong labels": mislabeled,
     "95 to 5": imbalanced,
     "waterbirds anywhere": birds_anywhere,
