@@ -69,7 +69,7 @@ def infer_after_every_epoch(
     labels = np.asarray(task.train.labels)
     minority = true_minority(labels, task.groups(task.train))
     blind = task.as_seen_by("none")
-    stages = Stages(seed=seed, settings=Settings(), folder=folder, judge=lambda *_: ({}, {}))
+    stages = Stages(seed=seed, settings=Settings(), folder=folder, judge=lambda epoch: ({}, {}))
     rows = []
     for epoch in range(1, arguments.epochs + 1):
         model = stages.train(

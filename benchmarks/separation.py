@@ -44,7 +44,7 @@ def main() -> None:
     for seed in seeds:
         task, _ = load("cmnist", arguments.data, {"palette": arguments.palette}, seed)
         minority = true_minority(task.train.labels, task.groups(task.train))
-        stages = Stages(seed=seed, settings=Settings(), folder=None, judge=lambda *_: ({}, {}))
+        stages = Stages(seed=seed, settings=Settings(), judge=lambda epoch: ({}, {}))
         blind = task.as_seen_by("none")
         tried = separations(blind, stages, options, partial(separate, blind, stages, options))
         chosen = clearest(tried)

@@ -70,7 +70,7 @@ def main() -> None:
 
 def judge(task: Task, plan: Plan, seed: int) -> dict[str, Any]:
     """The verdict on this data."""
-    stages = Stages(seed=seed, settings=plan.settings, folder=None, judge=lambda *_: ({}, {}))
+    stages = Stages(seed=seed, settings=plan.settings, judge=lambda epoch: ({}, {}))
     inferred = infer(task.as_seen_by("none"), stages, plan.options)
     verdict: dict[str, Any] = dict(verdict_of(task, inferred.early_outputs))
     classes = verdict.pop("classes")
@@ -151,12 +151,12 @@ def _features(arguments: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
 
 
 KINDS: dict[str, Callable[..., tuple[Task, Plan]]] = {
-    "colours 99.5 %": colored(0.995),
-    "colours 98 %": colored(0.98),
-    "colours 95 %": colored(0.95),
-    "colours 90 %": colored(0.9),
+    "colors 99.5 %": colored(0.995),
+    "colors 98 %": colored(0.98),
+    "colors 95 %": colored(0.95),
+    "colors 90 %": colored(0.9),
     "waterbirds": birds,
-    "colours independent": colored(0.2),
+    "colors independent": colored(0.2),
     "10 % wrong labels": mislabeled,
     "95 to 5": imbalanced,
     "waterbirds anywhere": birds_anywhere,

@@ -53,12 +53,12 @@ PAPER = {
 }
 #: Data on which the verdict was measured, and whether it has a shortcut.
 KINDS = {
-    "colours 99.5 %": True,
-    "colours 98 %": True,
-    "colours 95 %": True,
-    "colours 90 %": True,
+    "colors 99.5 %": True,
+    "colors 98 %": True,
+    "colors 95 %": True,
+    "colors 90 %": True,
     "waterbirds": True,
-    "colours independent": False,
+    "colors independent": False,
     "10 % wrong labels": False,
     "95 to 5": False,
     "waterbirds anywhere": False,

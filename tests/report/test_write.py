@@ -34,9 +34,9 @@ def words(path):
 
 
 def test_a_run_shows_the_plain_model_beside_the_trained_one(runs):
-    said = []
-    page = write_report(runs / "spare-seed0", progress=Progress(say=said.append))
-    assert said == []
+    lines = []
+    page = write_report(runs / "spare-seed0", progress=Progress(say=lines.append))
+    assert lines == []
     text = words(page)
     assert "plain, after epoch" in text
     assert re.search(r"spare, epoch [12]", text)
@@ -57,14 +57,14 @@ def test_a_run_without_clusters_is_shown_on_the_groups_it_is_worst_at(runs):
 
 
 def test_runs_look_side_by_side_and_a_bench_has_a_page_of_its_own(runs, tmp_path):
-    said = []
+    lines = []
     page = write_comparison_of(
-        [runs / "erm-seed0", runs / "spare-seed0"], tmp_path, progress=Progress(say=said.append)
+        [runs / "erm-seed0", runs / "spare-seed0"], tmp_path, progress=Progress(say=lines.append)
     )
-    assert said == []
+    assert lines == []
     assert page.read_text().count('class="tile"') == 4 * 3 * 3
-    page = write_report(runs, progress=Progress(say=said.append))
-    assert said == []
+    page = write_report(runs, progress=Progress(say=lines.append))
+    assert lines == []
     assert page == runs / "report.html"
     text = words(page)
     assert "Bench of 2 methods" in text
@@ -84,14 +84,14 @@ def test_without_the_data_the_numbers_are_there(runs, tmp_path, monkeypatch):
         record = read_json(runs / name / "run.json")
         (tmp_path / name).mkdir()
         write_json(tmp_path / name / "run.json", record | {"data": "another"})
-    said = []
+    lines = []
     page = write_comparison_of(
         [tmp_path / "erm-seed0", tmp_path / "spare-seed0"],
         tmp_path,
-        progress=Progress(say=said.append),
+        progress=Progress(say=lines.append),
     )
-    assert len(said) == 2
-    assert "does not show where erm looks: digits has changed since." in said[0]
+    assert len(lines) == 2
+    assert "does not show where erm looks: digits has changed since." in lines[0]
     assert "Groups on test" in page.read_text()
     assert "data:image" not in page.read_text()
 
@@ -109,9 +109,9 @@ def test_a_folder_of_someone_elses_runs_nothing(runs, tmp_path, monkeypatch, wha
         record["method"] = "hostile:net"
     (tmp_path / "run").mkdir()
     write_json(tmp_path / "run" / "run.json", record)
-    said = []
-    write_report(tmp_path / "run", progress=Progress(say=said.append))
-    assert f"its {what} is 'hostile:net', a function that would be imported: use --trust" in said[0]
+    lines = []
+    write_report(tmp_path / "run", progress=Progress(say=lines.append))
+    assert f"its {what} is 'hostile:net', which would be imported: use --trust" in lines[0]
     assert not (tmp_path / "ran").exists()
     write_report(tmp_path / "run", trust=True)
     assert (tmp_path / "ran").exists() == (what == "method")  # the weights are of another model
@@ -149,9 +149,9 @@ def test_weights_that_do_not_fit_are_said_and_the_rest_is_there(runs, tmp_path):
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     record["settings"]["model"] = "lenet5"
     write_json(tmp_path / "run" / "run.json", record)
-    said = []
-    page = write_report(tmp_path / "run", progress=Progress(say=said.append))
-    assert "does not show where the model looks: " in said[0]
+    lines = []
+    page = write_report(tmp_path / "run", progress=Progress(say=lines.append))
+    assert "does not show where the model looks: " in lines[0]
     assert "data:image" in page.read_text()
 
 
@@ -168,9 +168,7 @@ def test_a_frozen_backbone_is_looked_through(tmp_path, monkeypatch):
     assert write_report(tmp_path / "found").read_text() == page
 
 
-def test_pictures_that_are_gone_are_grey_squares_and_the_others_are_the_right_ones(
-    tmp_path, monkeypatch
-):
+def test_missing_pictures_are_gray_squares_and_the_others_are_the_right_ones(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARE_CACHE", str(tmp_path / "cache"))
     root = picture_folder(tmp_path / "pets", {"cat": 24, "dog": 24})
     small = {"model": "small_cnn", "resize": "16", "crop": "16", "epochs": "2"}
@@ -182,44 +180,44 @@ def test_pictures_that_are_gone_are_grey_squares_and_the_others_are_the_right_on
     gone = names[::4]
     for name in gone:
         (root / name).unlink()
-    drawn = []
-    real = thumbnails.assembled
+    sprites = []
+    make_sprite = thumbnails.make_sprite
 
-    def assembled(shown, side):
-        drawn.append(shown)
-        return real(shown, side)
+    def spy(shown, side):
+        sprites.append(shown)
+        return make_sprite(shown, side)
 
-    monkeypatch.setattr("spare.report.thumbnails.assembled", assembled)
-    said = []
-    text = words(write_report(tmp_path / "found", progress=Progress(say=said.append)))
-    assert f"pictures are looked up by their names: {root} has changed since." in said[0]
-    assert f"{len(gone)} pictures could not be read and are shown as grey squares" in text
+    monkeypatch.setattr("spare.report.thumbnails.make_sprite", spy)
+    lines = []
+    text = words(write_report(tmp_path / "found", progress=Progress(say=lines.append)))
+    assert f"pictures are looked up by their names: {root} has changed since." in lines[0]
+    assert f"{len(gone)} pictures could not be read and are shown as gray squares" in text
     assert "Where it looks" in text
-    for label, shown in zip(
-        sorted(set(labels)), sorted(drawn[:2], key=_redness)[::-1], strict=True
-    ):
-        assert sum(one is None for one in shown) == sum(
-            own == label for name, own in zip(names, labels, strict=True) if name in gone
-        )
+    by_class = sorted(sprites[:2], key=_redness)[::-1]
+    for class_name, shown in zip(sorted(set(labels)), by_class, strict=True):
+        gone_of_class = [
+            name for name, label in zip(names, labels, strict=True)
+            if name in gone and label == class_name
+        ]  # fmt: skip
+        assert sum(picture is None for picture in shown) == len(gone_of_class)
 
 
 def _redness(shown):
     """Cats are red, dogs are blue."""
-    return sum(
-        float(one[0].float().mean() - one[2].float().mean()) for one in shown if one is not None
-    )
+    there = [picture.float() for picture in shown if picture is not None]
+    return sum(float(picture[0].mean() - picture[2].mean()) for picture in there)
 
 
 CHANGES = [
     ("other sizes", "cluster", lambda ids: [0] * len(ids)),
     ("other classes", "label", lambda labels: ["unknown", *labels[1:]]),
-    ("a predicted class", "predicted", lambda said: ["<script>", *said[1:]]),
-    ("a point is nowhere", "x", lambda x: [float("nan"), *x[1:]]),
+    ("a predicted class", "predicted", lambda classes: ["<script>", *classes[1:]]),
+    ("a point has no finite coordinates", "x", lambda x: [float("nan"), *x[1:]]),
     ("not the numbers from 0", "cluster", lambda ids: [-1, *ids[1:]]),
     ("not the numbers from 0", "cluster", lambda ids: [10**15, *ids[1:]]),
-    ("not the numbers from 0", "cluster", lambda ids: [0.5, *ids[1:]]),
-    ("not the numbers from 0", "cluster", lambda ids: ["one", *map(str, ids[1:])]),
-    ("isfinite", "x", lambda x: ["left", *map(str, x[1:])]),
+    ("must be whole numbers", "cluster", lambda ids: [0.5, *ids[1:]]),
+    ("must be whole numbers", "cluster", lambda ids: ["one", *map(str, ids[1:])]),
+    ("must hold numbers", "x", lambda x: ["left", *map(str, x[1:])]),
     ("no column 'label'", "label", None),
     ("Parquet", None, None),
 ]
