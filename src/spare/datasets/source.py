@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from spare.data.task import Task
     from spare.datasets.in_memory import InMemory
 
-#: The kinds of someone's own data, and the preset of each. Files are read by the module of that
-#: name; images as tensors come from Python only.
+#: The modules that read someone's own data, and the preset of each; tensors come from Python only.
 OWN_DATA = {
     "folder": "images",
     "manifest": "images",
