@@ -21,18 +21,18 @@ Batches = Callable[[np.random.Generator], list[np.ndarray]]
 
 def shuffled(n: int, batch_size: int) -> Batches:
     """Every example once, in random order."""
-    return lambda rng: _in_batches(rng.permutation(n), batch_size)
+    return lambda rng: _cut(rng.permutation(n), batch_size)
 
 
 def repeated(copies: np.ndarray, batch_size: int) -> Batches:
     """Every example as often as `copies` says, in random order; a longer epoch."""
     rows = np.repeat(np.arange(len(copies)), copies)
-    return lambda rng: _in_batches(rng.permutation(rows), batch_size)
+    return lambda rng: _cut(rng.permutation(rows), batch_size)
 
 
 def weighted(draw: GroupDraw, n: int, batch_size: int) -> Batches:
-    """`n` rows with replacement: the same that `ImportanceSampler` samples."""
-    return lambda rng: _in_batches(draw.draw(n, rng), batch_size)
+    """`n` draws with replacement: the same draw that `ImportanceSampler` makes."""
+    return lambda rng: _cut(draw.draw(n, rng), batch_size)
 
 
 @dataclass(frozen=True)
@@ -172,5 +172,5 @@ def _passes(n: int, batch_size: int, steps: int, rng: np.random.Generator) -> np
     return np.concatenate(passes)[: steps * size].reshape(steps, size)
 
 
-def _in_batches(indices: np.ndarray, batch_size: int) -> list[np.ndarray]:
+def _cut(indices: np.ndarray, batch_size: int) -> list[np.ndarray]:
     return [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
