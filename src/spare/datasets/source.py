@@ -165,7 +165,7 @@ def locate(
         )
     if "/" in task or Path(task).suffix.lower() in (*ARRAYS, *TABLES):
         raise DataError(f"there is no file or folder {task}, here or in {root}.")
-    raise unknown("task (and there is no file or folder of that name)", task, DATASETS)
+    raise unknown("task (nor is there a file or folder of that name)", task, DATASETS)
 
 
 def _bound(content: InMemory) -> Callable[..., Task]:
