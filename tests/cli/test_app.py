@@ -33,7 +33,7 @@ def test_help_names_every_verb_and_version_is_the_packages(capsys):
     assert call(capsys, "--version")[1].strip() == spare.__version__
 
 
-NO_TASK = "unknown task (and there is no file or folder of that name) {!r}: did you mean {!r}?"
+NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did you mean {!r}?"
 
 
 @pytest.mark.parametrize(

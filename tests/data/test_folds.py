@@ -1,4 +1,4 @@
-"""Every kind in every part, and parts that differ from seed to seed."""
+"""Each fold has its share of every kind, and folds differ from seed to seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spare.data.folds import folds, halves
 KINDS = np.random.default_rng(0).permutation(np.repeat([0, 3, 5], [11, 2, 40]))
 
 
-def test_halves_have_half_of_every_kind_each():
+def test_each_half_has_half_of_every_kind():
     one, two = halves(KINDS, np.random.default_rng(1))
     assert sorted([*one, *two]) == list(range(53))
     for kind, least in ((0, 5), (3, 1), (5, 20)):
@@ -20,8 +20,8 @@ def test_halves_have_half_of_every_kind_each():
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_folds_are_of_one_size_and_have_their_share_of_every_kind(count):
-    found = folds(KINDS, count, np.random.default_rng(0))
-    assert np.ptp(np.bincount(found, minlength=count)) <= 1
+def test_folds_have_equal_sizes_and_their_share_of_every_kind(count):
+    fold_of = folds(KINDS, count, np.random.default_rng(0))
+    assert np.ptp(np.bincount(fold_of, minlength=count)) <= 1
     for kind in np.unique(KINDS):
-        assert np.ptp(np.bincount(found[kind == KINDS], minlength=count)) <= 1
+        assert np.ptp(np.bincount(fold_of[kind == KINDS], minlength=count)) <= 1

@@ -1,3 +1,5 @@
+"""Inputs: batches, augmentation, subsets and concatenation."""
+
 from __future__ import annotations
 
 import pickle
@@ -19,7 +21,7 @@ from spare.data.transforms import (
 from spare.errors import InputError
 
 
-def test_a_random_crop_is_a_window_of_its_own_for_every_image():
+def test_every_image_is_cropped_at_its_own_random_position():
     batch = torch.arange(50 * 3 * 6 * 6).reshape(50, 3, 6, 6)
     crops = random_crop(4)(batch, np.random.default_rng(0))
     assert crops.shape == (50, 3, 4, 4)
@@ -36,7 +38,7 @@ def test_a_random_crop_is_a_window_of_its_own_for_every_image():
     assert len(places) == 9  # every place occurs, the last row and column too
 
 
-def test_with_a_generator_augmented_without_one_fixed():
+def test_inputs_are_augmented_with_a_generator_and_fixed_without_one():
     images = torch.randint(0, 256, (8, 3, 6, 6), dtype=torch.uint8)
     inputs = TensorInputs(images, view=center_crop(4), augment=random_crop(4), finish=scale_bytes())
     rows = np.arange(8)
@@ -99,16 +101,16 @@ def test_about_half_of_the_images_are_flipped():
     assert 430 < mirrored.sum() < 570
 
 
-def test_a_window_of_everything_is_the_image_resized():
+def test_a_window_of_the_full_area_is_the_image_resized():
     batch = images(5, 12)
-    whole = random_resized_crop(8, scale=(1.0, 1.0), ratio=(1.0, 1.0))
+    full_area = random_resized_crop(8, scale=(1.0, 1.0), ratio=(1.0, 1.0))
     expected = v2.functional.resize(batch, [8, 8], antialias=True)
-    result = whole(batch, np.random.default_rng(0))
+    result = full_area(batch, np.random.default_rng(0))
     assert result.dtype == torch.uint8
     assert (result.int() - expected.int()).abs().max() <= 1
 
 
-def test_windows_have_the_areas_the_shapes_and_the_places_asked_for():
+def test_windows_have_the_requested_areas_shapes_and_positions():
     height, width = 100, 160
     rows = torch.arange(height, dtype=torch.uint8).view(1, 1, -1, 1).expand(500, 1, -1, width)
     columns = torch.arange(width, dtype=torch.uint8).view(1, 1, 1, -1).expand(500, 1, height, -1)
@@ -152,7 +154,7 @@ def test_the_same_generator_makes_the_same_batch(layout):
     assert not torch.equal(first, augment(batch, np.random.default_rng(4)))
 
 
-def test_composed_in_order():
+def test_transforms_are_composed_in_order():
     add, double = (lambda x, rng: x + 1), (lambda x, rng: x * 2)
     rng = np.random.default_rng(0)
     assert compose(add, double)(torch.tensor(3), rng) == 8
@@ -173,7 +175,7 @@ def test_bytes_are_scaled_by_channel(layout):
     torch.testing.assert_close(scale_bytes(0.5, (0.5, 0.5, 0.5))(batch), scale_bytes()(batch))
 
 
-def test_numbers_for_other_channels_are_an_error():
+def test_statistics_for_another_number_of_channels_are_an_error():
     with pytest.raises(InputError, match="1 channels, but the mean and standard deviation have 3"):
         scale_bytes((0.1, 0.2, 0.3), 1.0)(images(2)[:, :1])
 

@@ -1,3 +1,5 @@
+"""A task: its groups, and who may see which labels."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -19,17 +21,17 @@ def hidden(split):
     ("sees", "train", "val"), [("none", True, True), ("val", True, False), ("train", False, False)]
 )
 def test_a_method_gets_only_the_group_labels_it_declared(toy, sees, train, val):
-    seen = toy.as_seen_by(sees)
-    assert hidden(seen.train) is train
-    assert hidden(seen.val) is val
-    assert hidden(seen.test)  # never
+    visible = toy.as_seen_by(sees)
+    assert hidden(visible.train) is train
+    assert hidden(visible.val) is val
+    assert hidden(visible.test)  # never
     if train:
         with pytest.raises(InputError, match="no group labels here"):
-            seen.groups(seen.train)
+            visible.groups(visible.train)
     assert not hidden(toy.train)  # the runner's own task is unchanged
 
 
-def test_only_three_things_can_be_declared(toy):
+def test_sees_has_only_three_values(toy):
     with pytest.raises(InputError, match="none, val, train"):
         toy.as_seen_by("test")
 
@@ -40,7 +42,7 @@ def test_groups_are_label_times_attributes(toy):
     assert (groups == 2 * toy.train.labels + toy.train.attributes["place"]).all()
 
 
-def test_several_attributes_cost_nothing(toy):
+def test_several_attributes_combine_into_groups(toy):
     two = replace(
         toy,
         train=replace(

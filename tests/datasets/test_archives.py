@@ -1,4 +1,4 @@
-"""Downloads that are whole or not there, from a real server on this machine."""
+"""Downloads that are complete or not there, from a real server on this machine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_waterbirds_is_fetched_unpacked_and_counted(server, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     "what", ["missing", "cut off", "other", "leads out", "leads to the root", "link", "device"]
 )
-def test_what_is_not_the_archive_leaves_nothing_behind(server, tmp_path, what):
+def test_a_wrong_archive_leaves_nothing_behind(server, tmp_path, what):
     path = tmp_path / "web" / "a.tar.gz"
     names = {
         "other": "elsewhere/x",

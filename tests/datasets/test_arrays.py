@@ -54,10 +54,10 @@ def test_every_format_gives_the_same_task(tmp_path, parts, kind):
     assert {n: len(s) for n, s in task.splits().items()} == {"train": 20, "val": 20, "test": 20}
     assert task.train.labels.tolist() == parts["label"][::3].tolist()
     assert task.train.attributes["place"].tolist() == parts["place"][::3].tolist()
-    seen = task.train.inputs.take(np.arange(20)).numpy()
+    points = task.train.inputs.take(np.arange(20)).numpy()
     given = parts["features"][::3]
     expected = (given - given.mean(0)) / given.std(0)
-    assert np.allclose(seen, expected, atol=1e-5)
+    assert np.allclose(points, expected, atol=1e-5)
     assert not task.holds_outputs
 
 
@@ -80,7 +80,7 @@ def test_vectors_in_one_column(tmp_path, parts):
     assert task.train.inputs.take(np.arange(2)).shape == (2, D)
 
 
-def test_columns_of_words_and_ids_are_no_features(tmp_path, parts):
+def test_columns_of_text_and_ids_are_not_features(tmp_path, parts):
     table = pa.table(
         {"id": range(N), "a": parts["features"][:, 0], "b": parts["features"][:, 1],
          "c": parts["features"][:, 2], "word": ["x"] * N, "y": parts["label"]}
@@ -97,7 +97,7 @@ def test_columns_of_words_and_ids_are_no_features(tmp_path, parts):
         read(tmp_path / "data.parquet", features=("word",))
 
 
-def test_as_many_columns_as_classes_are_outputs_and_left_as_they_are(tmp_path, parts):
+def test_as_many_columns_as_classes_are_outputs_and_left_unchanged(tmp_path, parts):
     outputs = np.random.default_rng(0).dirichlet([1, 1], N).astype(np.float32)
     np.savez(tmp_path / "o.npz", outputs=outputs, y=parts["label"])
     task = read(tmp_path / "o.npz")
@@ -116,14 +116,14 @@ def test_no_pickle_is_opened(tmp_path, parts):
 
 
 @pytest.mark.parametrize("kind", ["npz", "npy", "safetensors"])
-def test_files_that_are_something_else(tmp_path, kind):
+def test_files_of_another_format_are_refused(tmp_path, kind):
     path = tmp_path / f"data.{kind}"
     path.write_bytes(b"this is not it")
     with pytest.raises(DataError, match="cannot be read"):
         read(path, label="y")
 
 
-def test_numbers_that_are_missing_lengths_that_differ_and_labels_of_the_wrong_shape(
+def test_missing_numbers_different_lengths_and_labels_of_the_wrong_shape_are_refused(
     tmp_path, parts
 ):
     broken = parts["features"].copy()

@@ -1,3 +1,5 @@
+"""Colored MNIST: colors, splits, crops and what a seed decides."""
+
 from __future__ import annotations
 
 import hashlib
@@ -27,7 +29,7 @@ def fake_mnist(monkeypatch):
     return made
 
 
-def test_painting_replaces_strokes_keeps_the_fringe_and_the_black():
+def test_painting_replaces_strokes_and_keeps_the_fringe_and_the_background():
     gray = torch.tensor([[[0, 119], [120, 255]]], dtype=torch.uint8)
     painted = cmnist.paint(gray, torch.tensor([[0x85, 0xFF, 0x00]]))
     assert painted.dtype == torch.uint8
@@ -43,7 +45,7 @@ def test_resizing_is_pils_bilinear():
     assert np.abs(ours.numpy().astype(int) - theirs.astype(int)).max() <= 1
 
 
-def test_own_color_with_p_corr_else_uniform_over_the_four_others():
+def test_colors_are_those_of_the_class_with_p_corr_else_uniform_over_the_others():
     labels = np.repeat(np.arange(5), 20_000)
     color = cmnist.correlated_colors(labels, 5, 0.9, np.random.default_rng(0))
     table = np.zeros((5, 5))
@@ -67,12 +69,12 @@ def test_the_splits(fake_mnist):
 def test_what_the_network_sees(fake_mnist):
     task = cmnist.load(Path("none"), 0, train_size=500)
     rows = np.arange(20)
-    seen = task.train.inputs.take(rows)
-    assert seen.shape == (20, 3, 32, 32)
-    assert -1 <= seen.min() < seen.max() <= 1
+    pixels = task.train.inputs.take(rows)
+    assert pixels.shape == (20, 3, 32, 32)
+    assert -1 <= pixels.min() < pixels.max() <= 1
     # The clustered view is the fixed center crop; training crops move; val and test never do.
-    assert torch.equal(seen, task.train.inputs.take(rows))
-    assert not torch.equal(seen, task.train.inputs.take(rows, np.random.default_rng(0)))
+    assert torch.equal(pixels, task.train.inputs.take(rows))
+    assert not torch.equal(pixels, task.train.inputs.take(rows, np.random.default_rng(0)))
     again = cmnist.load(Path("none"), 0, train_size=500)
     for split in ("val", "test"):
         one, two = getattr(task, split).inputs, getattr(again, split).inputs
@@ -108,7 +110,7 @@ def test_lenet5_is_lenet5():
     assert model.features(torch.zeros(2, 3, 32, 32)).shape == (2, 84)
 
 
-def test_the_real_thing(real_data):
+def test_the_real_mnist(real_data):
     """Real MNIST: sizes, and a fingerprint so that the task does not change unnoticed."""
     task = cmnist.load(real_data, 0)
     assert [len(s) for s in task.splits().values()] == [50_000, 10_000, 10_000]

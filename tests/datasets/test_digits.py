@@ -1,3 +1,5 @@
+"""Colored digits, which need no download."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -8,7 +10,7 @@ import torch
 from spare.datasets import digits
 
 
-def test_the_embedded_task_needs_no_folder():
+def test_digits_need_no_data_folder():
     task = digits.load(Path("/does/not/exist"), 0)
     assert [len(s) for s in task.splits().values()] == [900, 297, 600]
     agree = {n: (s.labels == s.attributes["color"]).mean() for n, s in task.splits().items()}
@@ -21,5 +23,5 @@ def test_the_embedded_task_needs_no_folder():
 def test_no_scan_is_in_two_splits():
     task = digits.load(Path("none"), 0)
     # Both colors have a full channel, so the largest channel is the scan itself.
-    seen = torch.cat([s.inputs.tensor.amax(1).flatten(1) for s in task.splits().values()])
-    assert len(torch.unique(seen, dim=0)) == len(seen) == 1797
+    scans = torch.cat([s.inputs.tensor.amax(1).flatten(1) for s in task.splits().values()])
+    assert len(torch.unique(scans, dim=0)) == len(scans) == 1797

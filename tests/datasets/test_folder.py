@@ -1,4 +1,4 @@
-"""One folder a class, mapping files, and what people do to folders of images."""
+"""One folder per class, mapping files, and what people do to folders of images."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(path, classes="", preparation=SMALL, **more):
     return load(path, 0, preparation=preparation, shares=Shares(), classes=classes, **more)
 
 
-def test_a_folder_a_class_with_stratified_splits(tmp_path):
+def test_one_folder_per_class_with_stratified_splits(tmp_path):
     task = read(picture_folder(tmp_path / "pets", {"cat": 20, "dog": 40}))
     assert task.class_names == ("cat", "dog")
     assert {n: len(s) for n, s in task.splits().items()} == {"train": 42, "val": 9, "test": 9}
@@ -34,38 +34,38 @@ def test_a_folder_a_class_with_stratified_splits(tmp_path):
     assert task.names["train"][0].startswith("cat/")
     assert task.train.attributes is None
     # The pixels are those of the named file: cats are red.
-    seen = task.train.inputs.take(np.arange(len(task.train)))
-    redder = (seen[:, 0] > seen[:, 2]).float().mean(dim=(1, 2)) > 0.5
+    pixels = task.train.inputs.take(np.arange(len(task.train)))
+    redder = (pixels[:, 0] > pixels[:, 2]).float().mean(dim=(1, 2)) > 0.5
     assert (redder.numpy() == (task.train.labels == 0)).all()
 
 
-def test_the_division_is_the_same_for_every_seed_and_another_for_another_split_seed(tmp_path):
+def test_only_the_split_seed_changes_the_division(tmp_path):
     root = picture_folder(tmp_path / "pets", {"cat": 20, "dog": 20})
     first = read(root).names
     assert load(root, 5, preparation=SMALL, shares=Shares()).names == first
     assert load(root, 0, preparation=SMALL, shares=Shares(split_seed=1)).names != first
 
 
-def test_train_val_and_test_folders_are_taken_as_such(tmp_path):
+def test_train_val_and_test_folders_are_the_splits(tmp_path):
     root = picture_folder(tmp_path / "p", {"train/cat": 5, "train/dog": 4, "valid/cat": 2,
                                            "valid/dog": 2, "test/dog": 3})  # fmt: skip
     task = read(root)
     assert {n: len(s) for n, s in task.splits().items()} == {"train": 9, "val": 4, "test": 3}
 
 
-def test_a_missing_val_split_is_taken_from_training_and_a_missing_test_is_said(tmp_path):
+def test_a_missing_val_split_is_taken_from_training_and_a_missing_test_split_warned_of(tmp_path):
     root = picture_folder(tmp_path / "p", {"train/cat": 20, "train/dog": 20})
     with pytest.warns(SpareWarning) as caught:
         task = read(root)
-    said = " ".join(str(w.message) for w in caught)
-    assert "no val split" in said
-    assert "no test split" in said
+    warned = " ".join(str(w.message) for w in caught)
+    assert "no val split" in warned
+    assert "no test split" in warned
     assert task.test is None
     assert len(task.val) == 6
 
 
 @pytest.mark.parametrize("kind", ["json", "toml", "csv"])
-def test_a_mapping_merges_folders_and_says_what_it_leaves_out(tmp_path, kind):
+def test_a_mapping_merges_folders_and_warns_of_those_it_leaves_out(tmp_path, kind):
     root = picture_folder(tmp_path / "p", {"cat": 8, "dog": 8, "fox": 8})
     picture_folder(root, {"cat": 8})
     (root / "cow").mkdir()
@@ -94,7 +94,7 @@ def test_a_mapping_merges_folders_and_says_what_it_leaves_out(tmp_path, kind):
         ("{", "cannot be read"),
     ],
 )
-def test_mistakes_in_a_mapping(tmp_path, text, says):
+def test_mistakes_in_a_mapping_are_refused(tmp_path, text, says):
     root = picture_folder(tmp_path / "p", {"cat": 3, "dog": 3})
     file = tmp_path / "classes.json"
     file.write_text(text)
@@ -146,7 +146,7 @@ def test_without_a_cache_the_same_pixels_are_decoded_every_time(tmp_path):
     assert (kept.train.inputs.take(rows) == decoded.train.inputs.take(rows)).all()
 
 
-def test_a_change_of_a_picture_changes_what_is_learned_from(tmp_path):
+def test_a_changed_image_is_decoded_again(tmp_path):
     root = picture_folder(tmp_path / "p", {"cat": 10, "dog": 10})
     before = read(root)
     name = before.names["train"][0]

@@ -1,4 +1,4 @@
-"""Hugging Face data sets saved on disk: the same task as from any other place."""
+"""Hugging Face data sets saved on disk: the same task as from image files."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ def read(saved, **more):
 
 
 def test_a_saved_set_with_splits(tmp_path):
-    whole = datasets.DatasetDict(
+    splits = datasets.DatasetDict(
         {"train": part(20), "validation": part(6, 20), "test": part(4, 26)}
     )
-    whole.save_to_disk(tmp_path / "saved")
+    splits.save_to_disk(tmp_path / "saved")
     source = locate(str(tmp_path / "saved"))
     assert source.kind == "huggingface"
     task = read(source.path, attributes=("place",))
     assert {n: len(s) for n, s in task.splits().items()} == {"train": 20, "val": 6, "test": 4}
     assert task.class_names == ("cat", "dog")
     assert task.attribute_values == {"place": ("(missing)", "land", "sea")}
-    seen = task.val.inputs.take(np.arange(6)).mean(dim=(2, 3))
-    assert ((seen[:, 0] > seen[:, 2]).numpy() == (task.val.labels == 0)).all()
+    colors = task.val.inputs.take(np.arange(6)).mean(dim=(2, 3))
+    assert ((colors[:, 0] > colors[:, 2]).numpy() == (task.val.labels == 0)).all()
 
 
 def test_one_split_is_divided_and_columns_can_be_named(tmp_path):
@@ -77,7 +77,7 @@ def test_one_split_is_divided_and_columns_can_be_named(tmp_path):
         read(tmp_path / "saved", attributes=("places",))
 
 
-def test_splits_of_other_names_and_sets_that_cannot_be_had(tmp_path):
+def test_unknown_splits_and_data_sets_that_cannot_be_loaded_are_refused(tmp_path):
     datasets.DatasetDict({"train": part(4), "extra": part(4)}).save_to_disk(tmp_path / "saved")
     with pytest.raises(DataError, match="'extra'"):
         read(tmp_path / "saved")
@@ -87,7 +87,7 @@ def test_splits_of_other_names_and_sets_that_cannot_be_had(tmp_path):
         read(tmp_path / "broken")
 
 
-def test_a_bad_image_is_named_by_its_split_and_place(tmp_path):
+def test_a_bad_image_is_named_by_its_split_and_row(tmp_path):
     rows = part(20).cast_column("image", datasets.Image(decode=False)).to_dict()
     rows["image"][3] = {"bytes": b"nothing", "path": None}
     broken = datasets.Dataset.from_dict(rows, features=part(1).features)

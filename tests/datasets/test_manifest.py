@@ -27,15 +27,15 @@ def _own_cache(tmp_path, monkeypatch):
 @pytest.fixture
 def rows(tmp_path):
     """Thirty images with a label, a split, and a place that says nothing for one of them."""
-    found = []
+    listed = []
     for i in range(30):
         label = ("cat", "dog")[i % 2]
         name = f"images/{i:02d}.png"
         picture(tmp_path / name, COLORS[label], seed=i)
         split = ("train", "train", "train", "val", "test")[i % 5]
-        found.append({"path": name, "label": label, "split": split, "place": str(i % 3)})
-    found[7]["place"] = ""
-    return found
+        listed.append({"path": name, "label": label, "split": split, "place": str(i % 3)})
+    listed[7]["place"] = ""
+    return listed
 
 
 def write(path, rows, encoding="utf-8"):
@@ -59,7 +59,7 @@ def test_a_csv_with_splits_and_attributes(tmp_path, rows):
     assert ((redder[:, 0] > redder[:, 2]).numpy() == (task.train.labels == 0)).all()
 
 
-def test_attributes_are_only_those_that_were_named(tmp_path, rows):
+def test_only_named_columns_are_attributes(tmp_path, rows):
     assert read(write(tmp_path / "list.csv", rows)).train.attributes is None
 
 
@@ -78,7 +78,7 @@ def test_numbers_are_classes_in_the_order_of_their_size(tmp_path, rows):
     assert read(write(tmp_path / "list.csv", rows)).class_names == ("9", "10")
 
 
-def test_a_column_that_is_not_there_offers_the_nearest(tmp_path, rows):
+def test_a_column_that_does_not_exist_offers_the_nearest(tmp_path, rows):
     path = write(tmp_path / "list.csv", rows)
     with pytest.raises(InputError, match="'place'"):
         read(path, attributes=("plase",))
@@ -106,7 +106,7 @@ def test_missing_files_are_listed_once_with_their_rows(tmp_path, rows):
     assert sum(len(s) for s in task.splits().values()) == 28
 
 
-def test_many_missing_files_are_all_in_a_file(tmp_path, rows):
+def test_many_missing_files_are_listed_in_a_file(tmp_path, rows):
     more = [dict(row, path=f"gone/{i}.png") for i, row in enumerate(rows)]
     with pytest.raises(DataError, match="and 20 more") as caught:
         read(write(tmp_path / "list.csv", rows + more))
@@ -149,13 +149,13 @@ def test_text_that_is_not_utf8(tmp_path, rows):
     assert "caf\xe9" in read(path, encoding="latin-1").class_names
 
 
-def test_a_split_that_nobody_knows(tmp_path, rows):
+def test_an_unknown_split_is_refused(tmp_path, rows):
     rows[4]["split"] = "holdout"
     with pytest.raises(DataError, match=r"'holdout' for a split: use train, val and test"):
         read(write(tmp_path / "list.csv", rows))
 
 
-def test_not_a_table(tmp_path):
+def test_files_that_are_not_tables_are_refused(tmp_path):
     (tmp_path / "list.csv").write_bytes(b"")
     with pytest.raises(DataError, match="cannot be read as a table"):
         locate(str(tmp_path / "list.csv"))

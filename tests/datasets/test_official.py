@@ -73,7 +73,7 @@ def test_waterbirds_real(real_data):
     assert np.bincount(groups[listing.splits == 1]).tolist() == [467, 466, 133, 133]
 
 
-def test_counts_that_differ_and_splits_that_are_missing_are_said(drawn, tmp_path):
+def test_counts_that_differ_and_missing_splits_are_warned_of(drawn, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(drawn / "waterbirds", data / "waterbirds")
     (data / "waterbirds" / "drawn.json").unlink()
@@ -84,10 +84,10 @@ def test_counts_that_differ_and_splits_that_are_missing_are_said(drawn, tmp_path
     with pytest.warns(SpareWarning) as caught:
         task = waterbirds.load(data, 0, preparation=SMALL)
     assert task.test is None
-    said = str(caught[0].message)
-    assert "there is no test split" in said
-    assert "train waterbird/land has 3 instead of 56" in said
-    assert "test waterbird" not in said
+    warning = str(caught[0].message)
+    assert "there is no test split" in warning
+    assert "train waterbird/land has 3 instead of 56" in warning
+    assert "test waterbird" not in warning
 
 
 def test_celeba(drawn):
@@ -175,7 +175,7 @@ def test_restricted_imagenet_needs_all_of_imagenets_folders(drawn, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in SOURCES if name != "mnist"])
-def test_data_that_is_not_there_says_where_to_get_it_and_where_to_put_it(name, tmp_path):
+def test_missing_data_says_where_to_get_it_and_where_to_put_it(name, tmp_path):
     assert name in DATASETS
     assert not source_named(name).present(tmp_path)
     with pytest.raises(DataError) as caught:

@@ -303,11 +303,11 @@ class Pictures(Pairs):
 def test_a_torch_data_set_is_divided_by_shares(arrays):
     features, label = arrays["features"], arrays["label"]
     in_memory = TensorDataset(torch.tensor(features), torch.tensor(label))
-    said = []
-    one = load(in_memory, Progress(say=said.append))
-    assert not said
-    two = load(Pairs(features, label), Progress(say=said.append))
-    assert said == ["Pairs has no targets or labels: its 60 items are read once for them"]
+    lines = []
+    one = load(in_memory, Progress(say=lines.append))
+    assert not lines
+    two = load(Pairs(features, label), Progress(say=lines.append))
+    assert lines == ["Pairs has no targets or labels: its 60 items are read once for them"]
     assert same_tasks(one, two)
     assert one.train.inputs.in_memory
     assert not two.train.inputs.in_memory
@@ -363,7 +363,7 @@ def test_torch_data_sets_that_cannot_be_used(arrays):
         load(broken)
 
 
-def test_a_record_of_a_data_set_says_what_it_is():
+def test_a_data_set_needs_only_a_load_function():
     dataset = Dataset(lambda data_root, seed: None)
     assert dataset.title == ""
     assert dataset.settings == {}

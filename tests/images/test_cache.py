@@ -107,7 +107,7 @@ def test_the_file_is_a_plain_array(pictures):
     assert np.array_equal(array, expected(pictures).permute(0, 2, 3, 1).numpy())
 
 
-def test_another_geometry_or_other_content_is_another_entry(pictures):
+def test_another_geometry_or_other_content_makes_another_entry(pictures):
     read = Reader(pictures)
     prepared(pictures, read)
     prepared(pictures, read, Geometry(16, keep_aspect=True))
@@ -321,7 +321,7 @@ def test_a_lack_of_room_is_noticed_before_building(pictures, monkeypatch):
     assert prepared(pictures, read, keep=False).bad == {}
 
 
-def test_a_disk_that_fills_up_is_one_sentence(pictures, monkeypatch):
+def test_a_disk_that_fills_up_is_reported_in_one_sentence(pictures, monkeypatch):
     def full(*arguments, **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -340,22 +340,22 @@ def test_a_folder_that_cannot_be_made(pictures):
 def test_a_fingerprint_follows_names_sizes_and_times(pictures):
     known = {fingerprint_files(pictures, names())}
     assert fingerprint_files(pictures, names()) in known
-    seen = [
+    changed = [
         fingerprint_files(pictures, names()[::-1]),
         fingerprint_files(pictures, names()[1:]),
     ]
     os.utime(pictures / "0.png", ns=(0, 12345))
-    seen.append(fingerprint_files(pictures, names()))
+    changed.append(fingerprint_files(pictures, names()))
     with (pictures / "0.png").open("ab") as file:
         file.write(b"x")
     os.utime(pictures / "0.png", ns=(0, 12345))
-    seen.append(fingerprint_files(pictures, names()))
+    changed.append(fingerprint_files(pictures, names()))
     (pictures / "0.png").unlink()
-    seen.append(fingerprint_files(pictures, names()))
-    assert len({*known, *seen}) == 6
+    changed.append(fingerprint_files(pictures, names()))
+    assert len({*known, *changed}) == 6
 
 
-def test_clearing_removes_ours_and_only_ours(pictures, tmp_path):
+def test_clearing_removes_only_our_files(pictures, tmp_path):
     folder = tmp_path / "cache"
     assert clear(folder) == entries(folder) == (0, 0)
     prepared(pictures)
@@ -378,14 +378,14 @@ def test_clearing_removes_ours_and_only_ours(pictures, tmp_path):
 
 def test_clearing_leaves_what_is_being_built(pictures):
     folder = pictures.parent / "cache"
-    seen = []
+    cleared = []
 
     def report(what: str, done: int, total: int) -> None:
         if done == 3:
-            seen.append(clear(folder))
+            cleared.append(clear(folder))
 
     assert torch.equal(prepared(pictures, progress=Progress(report)).pixels, expected(pictures))
-    assert seen == [(0, 0)]
+    assert cleared == [(0, 0)]
     assert entries(folder).entries == 1
 
 

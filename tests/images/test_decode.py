@@ -1,4 +1,4 @@
-"""Whatever is in a file: an upright RGB image, or a short reason why not."""
+"""A file gives an upright RGB image, or a short reason why not."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_format_gives_rgb_bytes(kind, options, within):
     assert everywhere(image, COLOR, within)
 
 
-def test_pixels_are_where_pil_sees_them():
+def test_pixels_are_where_pil_has_them():
     picture = noise()
     expected = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
     assert torch.equal(decode(encoded(picture, "PNG")), expected)
@@ -95,7 +95,7 @@ def test_other_colors_become_rgb(data, color):
     assert everywhere(decode(data), color, within=3)
 
 
-def test_of_16_bits_the_upper_8_are_used():
+def test_the_upper_8_of_16_bits_are_used():
     gray = np.full((10, 20), 0x75AB, dtype=np.uint16)
     assert everywhere(decode(encoded(Image.fromarray(gray), "PNG")), (0x75,) * 3)
     assert everywhere(decode(encoded(Image.fromarray(gray), "TIFF")), (0x75,) * 3)
@@ -129,7 +129,7 @@ def test_transparency_is_laid_on_white():
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_images_stand_upright(kind, orientation):
+def test_images_are_turned_upright(kind, orientation):
     corners = Image.new("RGB", (32, 16), "black")
     corners.paste((255, 255, 255), (0, 0, 16, 8))  # white: the upper left quarter
     exif = Image.Exif()
@@ -157,7 +157,7 @@ def test_images_stand_upright(kind, orientation):
 
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "TIFF"])
-def test_of_an_animation_the_first_frame(kind):
+def test_the_first_frame_of_an_animation_is_used(kind):
     frames = [Image.new("RGB", (20, 10), color) for color in ("red", "lime", "blue")]
     image = decode(encoded(frames[0], kind, save_all=True, append_images=frames[1:]))
     assert image.shape == (3, 10, 20)
@@ -168,7 +168,7 @@ def test_of_an_animation_the_first_frame(kind):
     "data",
     [b"hello", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"\0" * 1000, b"%!PS-Adobe-3.0 EPSF"],
 )
-def test_what_is_not_an_image(data):
+def test_files_that_are_not_images_are_refused(data):
     with pytest.raises(BadImage, match=r"^not an image"):
         decode(data)
 
@@ -197,14 +197,14 @@ def test_truncated_png(share):
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"])
-def test_cut_anywhere_it_is_bad_and_nothing_else(kind):
+def test_a_file_cut_anywhere_is_a_bad_image(kind):
     data = encoded(noise(12, 16), kind)
     for length in range(1, len(data) * 9 // 10, 7):
         with pytest.raises(BadImage):
             decode(data[:length])
 
 
-def test_a_wrong_checksum_does_not_take_the_interpreter_down():
+def test_a_wrong_checksum_does_not_crash_the_interpreter():
     data = bytearray(encoded(noise(), "PNG"))
     middle = len(data) // 2
     data[middle:] = bytes(len(data) - middle)
@@ -224,7 +224,7 @@ def test_a_wrong_checksum_does_not_take_the_interpreter_down():
     ],
     ids=["png", "just above", "gif", "ppm", "bmp"],
 )  # fmt: skip
-def test_too_large_is_known_from_the_header(data):
+def test_images_that_are_too_large_are_refused_by_their_header(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(BadImage, match=r"^too large: (30000 x 30000|10001 x 10000) pixels$"):
@@ -239,7 +239,7 @@ def test_a_large_jpeg_header():
         decode(bytes(data))
 
 
-def test_below_the_limit_pil_has_nothing_to_say(monkeypatch):
+def test_pil_does_not_warn_below_the_limit(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
     assert decode(encoded(plain(), "PNG")).shape == (3, 10, 20)
     assert Image.MAX_IMAGE_PIXELS == 10
@@ -251,7 +251,7 @@ def test_text_that_unpacks_to_far_more_is_not_unpacked():
         decode(png(1, 1, b"\0" + bytes(3), extra=bomb))
 
 
-def test_odd_metadata_makes_no_noise():
+def test_odd_metadata_causes_no_warnings():
     exif = b"Exif\0\0II*\0\x08\0\0\0\xff\xff" + b"\x12\x01\x03\0"
     image = decode(encoded(plain(), "JPEG", exif=exif))
     assert image.shape == (3, 10, 20)
@@ -263,9 +263,9 @@ def test_random_damage_gives_an_image_or_a_reason():
     exif = Image.Exif()
     exif[0x0112] = 6
     for kind in ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"):
-        whole = encoded(noise(12, 16), kind, exif=exif)
+        intact = encoded(noise(12, 16), kind, exif=exif)
         for _ in range(60):
-            data = bytearray(whole)
+            data = bytearray(intact)
             for place in rng.integers(0, len(data), rng.integers(1, 8)):
                 data[place] = rng.integers(256)
             with contextlib.suppress(BadImage):
@@ -304,7 +304,7 @@ def test_a_fitted_image_is_what_torchvision_makes_of_it(shape):
         assert (fitted.int() - expected).abs().max() <= 1
 
 
-def test_a_crop_of_more_than_there_is_takes_what_there_is():
+def test_a_crop_larger_than_the_image_takes_all_of_it():
     image = picture(20, 100)
     expected = fit(image[:, :, 30:70], Geometry(16))
     assert torch.equal(fit(image, Geometry(16, center=40)), expected)
@@ -330,6 +330,6 @@ def test_a_line_of_pixels_is_cropped_before_it_is_scaled(shape, monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", [{"resize": 0}, {"resize": 8, "center": -1}])
-def test_a_geometry_that_makes_no_sense(wrong):
+def test_an_impossible_geometry_is_refused(wrong):
     with pytest.raises(InputError, match="resized to at least 1 pixel"):
         Geometry(**wrong)

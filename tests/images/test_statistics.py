@@ -1,4 +1,4 @@
-"""Statistics of pictures: each says what its name says, of bytes as people see them."""
+"""Statistics of images measure what their names say."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def plain(*colors, side=8):
 
 
 def test_brightness_and_colors():
-    found = image_statistics(plain((0, 0, 0), (255, 255, 255), (200, 0, 0), (0, 0, 200)))
-    assert found["brightness"][:2] == pytest.approx([0, 1])
-    assert found["brightness"][2] > found["brightness"][3]  # red is brighter than blue
-    assert found["red"] == pytest.approx([1 / 3, 1 / 3, 1, 0], abs=1e-4)
-    assert found["blue"] == pytest.approx([1 / 3, 1 / 3, 0, 1], abs=1e-4)
-    assert found["contrast"] == pytest.approx([0] * 4, abs=1e-6)
+    statistics = image_statistics(plain((0, 0, 0), (255, 255, 255), (200, 0, 0), (0, 0, 200)))
+    assert statistics["brightness"][:2] == pytest.approx([0, 1])
+    assert statistics["brightness"][2] > statistics["brightness"][3]  # red is brighter than blue
+    assert statistics["red"] == pytest.approx([1 / 3, 1 / 3, 1, 0], abs=1e-4)
+    assert statistics["blue"] == pytest.approx([1 / 3, 1 / 3, 0, 1], abs=1e-4)
+    assert statistics["contrast"] == pytest.approx([0] * 4, abs=1e-6)
 
 
 def test_sharpness_is_about_edges_and_not_about_contrast():
     ramp = torch.linspace(0, 255, 32).expand(3, 32, 32)
     step = torch.where(torch.arange(32) % 2 == 0, 0.0, 255.0).expand(3, 32, 32)
     faint = 100 + step / 10
-    found = image_statistics(torch.stack([ramp, step, faint]).to(torch.uint8))
-    assert found["sharpness"][1] > 5 * found["sharpness"][0]
-    assert found["sharpness"][2] == pytest.approx(found["sharpness"][1], rel=0.1)
-    assert found["contrast"][1] > 5 * found["contrast"][2]
+    statistics = image_statistics(torch.stack([ramp, step, faint]).to(torch.uint8))
+    assert statistics["sharpness"][1] > 5 * statistics["sharpness"][0]
+    assert statistics["sharpness"][2] == pytest.approx(statistics["sharpness"][1], rel=0.1)
+    assert statistics["contrast"][1] > 5 * statistics["contrast"][2]
 
 
-def test_pictures_are_bytes_as_they_were_before_the_networks_sake():
+def test_pictures_are_the_bytes_before_they_were_normalized_for_the_network():
     rng = np.random.default_rng(0)
     raw = torch.tensor(rng.integers(0, 256, (6, 3, 4, 4)), dtype=torch.uint8)
     inputs = TensorInputs(raw, finish=lambda x: x.float() * 7 - 3)
@@ -45,7 +45,7 @@ def test_pictures_are_bytes_as_they_were_before_the_networks_sake():
     assert inputs.take(np.array([0])).dtype == torch.float32  # it still finishes for the network
 
 
-def test_floats_are_scaled_and_what_is_no_picture_is_none():
+def test_float_images_are_scaled_and_features_are_not_pictures():
     unit = torch.rand(3, 1, 4, 4)
     shown = pictures(TensorInputs(unit), np.arange(3))
     assert shown.shape == (3, 3, 4, 4)

@@ -1,4 +1,4 @@
-"""The head of any network."""
+"""The head of any network is found, or refused in one sentence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_head_may_be_named():
         builder(ModelChoice("lenet5", head="fc"), 2, (3, 32, 32))
 
 
-def test_a_fresh_head_or_the_one_that_is_there():
+def test_the_head_is_fresh_or_kept():
     fc = Net().fc
     for fresh, classes, kept in ((False, 4, True), (True, 4, False), (False, 3, False)):
         network = Net()
@@ -34,7 +34,7 @@ def test_a_fresh_head_or_the_one_that_is_there():
         assert head.out_features == classes
 
 
-def test_looking_for_the_head_changes_nothing():
+def test_finding_the_head_changes_nothing():
     network = Net()
     network.body[1].eval()  # as one does to keep the statistics of batch norm
     before = copy.deepcopy(network.state_dict())
@@ -48,7 +48,7 @@ def test_looking_for_the_head_changes_nothing():
     assert not any(m._forward_hooks for m in model.modules())
 
 
-def test_a_head_that_stands_under_two_names_is_taken_out_of_both():
+def test_a_head_with_two_names_is_removed_under_both():
     network = Net()
     network.alias = network.fc
     model = as_classifier(network, 4, SMALL)
@@ -75,7 +75,7 @@ def test_a_network_that_does_more_after_its_head_is_refused_and_left_unchanged(a
         (lambda z: z[:, 100], "cannot take inputs of shape"),
     ],
 )
-def test_networks_that_return_something_else(after, says):
+def test_networks_that_return_no_tensor_are_refused(after, says):
     with pytest.raises(InputError, match=says):
         as_classifier(Net(after=after), 4, SMALL)
 
@@ -96,7 +96,7 @@ def test_a_network_with_auxiliary_outputs_is_refused():
         as_classifier(network, 4, SMALL)
 
 
-def test_a_network_that_needs_the_usual_layout_keeps_it():
+def test_a_network_that_needs_the_contiguous_layout_keeps_it():
     class Viewing(nn.Module):
         def __init__(self):
             super().__init__()

@@ -1,4 +1,4 @@
-"""Networks by name: of torchvision and timm, downloaded, or a user's own function."""
+"""Networks by name, from torchvision and timm, downloaded, or someone's own function or object."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.networks import SMALL, TINY, batch, made, same_weights
         ("shufflenet_v2_x0_5", 1024),
     ],
 )
-def test_the_head_of_torchvision_s_networks_is_found(name, size):
+def test_the_heads_of_torchvision_networks_are_found(name, size):
     model = made(name, classes=3)
     assert model.head.in_features == size
     assert model.head.out_features == 3
@@ -39,7 +39,7 @@ def test_the_head_of_torchvision_s_networks_is_found(name, size):
         assert model.features(x).shape == (3, size)
 
 
-def test_the_features_are_the_network_s_own():
+def test_the_features_are_those_of_the_network():
     from torchvision.models import get_model
 
     model = made("resnet18")
@@ -50,7 +50,7 @@ def test_the_features_are_the_network_s_own():
         torch.testing.assert_close(model.eval().features(x), plain.eval()(x), rtol=1e-4, atol=1e-5)
 
 
-def test_a_network_of_convolutions_lies_channels_last():
+def test_a_convolutional_network_uses_channels_last():
     weight = made("resnet18").features.conv1.weight
     assert weight.is_contiguous(memory_format=torch.channels_last)
     assert not weight.is_contiguous()
@@ -66,7 +66,7 @@ def test_a_network_without_a_linear_layer_is_refused():
         made("squeezenet1_1")
 
 
-def test_an_image_of_another_size_than_the_network_s_is_said():
+def test_an_image_size_that_does_not_fit_the_network_is_refused():
     with pytest.raises(InputError, match=r"cannot take inputs of shape \(3, 64, 64\).*height"):
         as_classifier(_vit(32), 2, SMALL)
 
@@ -120,15 +120,15 @@ def test_without_timm_the_extra_is_named(monkeypatch):
 # Downloads
 
 
-def test_weights_that_cannot_be_fetched_are_one_sentence(hub, capsys):
+def test_weights_that_cannot_be_fetched_are_reported_in_one_sentence(hub, capsys):
     with pytest.raises(DataError) as caught:
         made("shufflenet_v2_x0_5", weights="imagenet")
-    said = str(caught.value)
-    assert "ShuffleNet_V2_X0_5_Weights.IMAGENET1K_V1" in said
-    assert "could not be fetched (no route to host)" in said
-    assert f"{hub}/shufflenetv2_x0.5-f707e7126e.pth" in said
-    assert "--set weights=none" in said
-    assert "\n" not in said
+    message = str(caught.value)
+    assert "ShuffleNet_V2_X0_5_Weights.IMAGENET1K_V1" in message
+    assert "could not be fetched (no route to host)" in message
+    assert f"{hub}/shufflenetv2_x0.5-f707e7126e.pth" in message
+    assert "--set weights=none" in message
+    assert "\n" not in message
     assert list(hub.iterdir()) == []
     assert capsys.readouterr().out == ""
 
@@ -165,7 +165,7 @@ def test_cached_imagenet_weights_are_loaded_and_only_the_head_depends_on_the_key
     assert not torch.equal(one.head.weight, two.head.weight)
 
 
-def test_timm_weights_that_cannot_be_fetched_are_one_sentence(monkeypatch):
+def test_timm_weights_that_cannot_be_fetched_are_reported_in_one_sentence(monkeypatch):
     timm = pytest.importorskip("timm")
 
     def no_network(*args, **more):
@@ -181,13 +181,13 @@ def test_timm_weights_that_cannot_be_fetched_are_one_sentence(monkeypatch):
 
 
 @pytest.mark.parametrize("function", ["plain", "named", "fixed"])
-def test_a_function_of_the_user_s_is_found_from_the_current_folder(user_folder, function):
+def test_someones_function_is_found_in_the_current_folder(user_folder, function):
     model = made(f"{user_folder}:{function}", TINY, classes=3)
     assert model.head.in_features == 6
     assert model(batch(TINY)).shape == (3, 3)
 
 
-def test_a_user_s_head_of_the_right_size_is_kept(user_folder):
+def test_a_head_of_the_right_size_is_kept(user_folder):
     import importlib
 
     model = made(f"{user_folder}:plain", TINY, classes=3)
@@ -214,7 +214,7 @@ def test_a_function_may_import_from_the_current_folder_when_it_is_called(user_fo
         (":net", "cannot be imported"),
     ],
 )
-def test_functions_that_are_not_there(user_folder, name, says):
+def test_functions_that_do_not_exist_are_refused(user_folder, name, says):
     with pytest.raises(InputError, match=says.format(nets=user_folder)):
         builder(ModelChoice(name.format(nets=user_folder)), 2, TINY)
 
@@ -226,7 +226,7 @@ def test_functions_that_are_not_there(user_folder, name, says):
         ("none", ":none': the function returned a NoneType, not an nn.Module.$"),
     ],
 )
-def test_functions_that_do_not_give_a_network(user_folder, function, says):
+def test_functions_that_do_not_return_a_network_are_refused(user_folder, function, says):
     with pytest.raises(InputError, match=says):
         made(f"{user_folder}:{function}", TINY)
 
@@ -244,7 +244,7 @@ def test_the_key_decides_the_initial_weights(name, shape):
     assert not torch.equal(one.head.weight, made(name, shape, key=(3, 2)).head.weight)
 
 
-def test_a_fresh_head_starts_as_pytorch_s_does():
+def test_a_fresh_head_has_the_initial_weights_of_pytorch():
     head = made("resnet18").head
     bound = 1 / math.sqrt(512)
     assert 0.9 * bound < head.weight.abs().max() <= bound
@@ -308,6 +308,6 @@ def test_weights_from_a_file_go_into_a_given_network(tmp_path):
         ("given:int", 3, "a model is a name, an nn.Module or a function that makes one, not a int"),
     ],
 )
-def test_models_that_are_not_there(choice, model, says):
+def test_models_that_cannot_be_built_are_refused(choice, model, says):
     with pytest.raises(InputError, match=says):
         builder(ModelChoice(choice), 2, TINY, given=model)

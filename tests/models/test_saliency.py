@@ -1,4 +1,4 @@
-"""Where a network looks: the right place, at a layer that is found in networks of every kind."""
+"""Where a network looks: the right part of the picture, at a layer that is found automatically."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def bright(row, column, side=16):
 @pytest.mark.parametrize("layout", ["maps", "last", "tokens"])
 @pytest.mark.parametrize(("row", "column"), [(0, 12), (8, 4)])
 def test_the_map_is_where_the_decision_comes_from(layout, row, column):
-    found = saliency(looks(layout), bright(row, column))[0]
-    assert found.shape == (16, 16)
-    assert found.max() == 1
-    inside = found[row : row + 4, column : column + 4].sum()
-    assert inside / found.sum() > 0.3
-    assert found[15 - row, 15 - column] == 0
+    map_ = saliency(looks(layout), bright(row, column))[0]
+    assert map_.shape == (16, 16)
+    assert map_.max() == 1
+    inside = map_[row : row + 4, column : column + 4].sum()
+    assert inside / map_.sum() > 0.3
+    assert map_[15 - row, 15 - column] == 0
 
 
-def test_what_speaks_against_the_class_is_cut_off_and_nothing_is_all_zero():
+def test_what_speaks_against_the_class_is_zero_and_without_evidence_all_is_zero():
     network = looks("maps")
     x = bright(0, 0)
     assert saliency(network, x, targets=torch.tensor([0])).sum() == 0
@@ -120,10 +120,10 @@ def test_our_own_networks_and_pictures_that_are_not_square(name):
     x = torch.rand(4, 3, 48, 32)
     maps = [saliency(network, x, targets=torch.full((4,), target)) for target in range(3)]
     assert maps[0].shape == (4, 48, 32)
-    assert max(found.max() for found in maps) == 1  # something speaks for some class
+    assert max(map_.max() for map_ in maps) == 1  # something speaks for some class
 
 
-def test_maps_are_in_the_middle_of_the_order_and_in_place_layers_do_no_harm():
+def test_transformer_maps_are_found_and_in_place_layers_do_no_harm():
     class InPlace(nn.Module):
         def __init__(self):
             super().__init__()
@@ -144,7 +144,7 @@ def test_maps_are_in_the_middle_of_the_order_and_in_place_layers_do_no_harm():
         ("head", "layer 'head' of Corner gives no maps"),
     ],
 )
-def test_a_layer_can_be_named_and_a_wrong_one_is_one_sentence(layer, says):
+def test_a_layer_can_be_named_and_a_wrong_one_is_refused_in_one_sentence(layer, says):
     assert saliency(looks("maps"), bright(0, 0), layer="features.blur").max() == 1
     with pytest.raises(InputError, match=says):
         saliency(looks("maps"), bright(0, 0), layer=layer)

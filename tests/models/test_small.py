@@ -1,4 +1,4 @@
-"""Networks of our own."""
+"""The small networks of the package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.networks import SCRATCH, SMALL, batch, made, same_weights
         ("linear", (7,), 7),
     ],
 )
-def test_models_of_ours_take_any_shape_of_their_kind(name, shape, size):
+def test_our_models_take_any_shape_of_their_kind(name, shape, size):
     model = made(name, shape, classes=5)
     assert model.head.in_features == size
     x = batch(shape)
@@ -32,7 +32,7 @@ def test_models_of_ours_take_any_shape_of_their_kind(name, shape, size):
     assert model(x).shape == (3, 5)
 
 
-def test_models_of_ours_are_what_the_data_sets_build():
+def test_our_models_are_what_the_data_sets_use():
     assert same_weights(made("lenet5", (3, 28, 28)), build(lambda: lenet5(2, size=28), (0,)))
     assert same_weights(made("small_cnn", (3, 8, 8)), build(lambda: small_cnn(2, size=8), (0,)))
 
@@ -61,7 +61,7 @@ def test_a_shape_that_does_not_fit_is_an_error_before_anything_is_built(name, sh
         builder(replace(SCRATCH, model=name), 2, shape)
 
 
-def test_checking_a_shape_draws_no_random_numbers():
+def test_checking_a_shape_uses_no_random_numbers():
     before = torch.get_rng_state()
     builder(replace(SCRATCH, model="mlp"), 2, (7,))
     assert torch.equal(before, torch.get_rng_state())

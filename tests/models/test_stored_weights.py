@@ -1,4 +1,4 @@
-"""Weights from a file."""
+"""Weights from a file: loaded if they fit, refused in one sentence otherwise."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_weights_from_a_file_without_its_head(tmp_path, suffix):
     assert torch.equal(model.features.conv1[0].weight, stored.conv1[0].weight)
 
 
-def test_weights_from_a_file_into_a_model_of_ours(tmp_path):
+def test_weights_from_a_file_are_loaded_into_our_models(tmp_path):
     stored = made("small_cnn", (3, 8, 8), key=(5,))
     file = saved(stored.state_dict(), tmp_path / "weights.pt")
     assert same_weights(made("small_cnn", (3, 8, 8), weights=file), stored)
@@ -47,7 +47,7 @@ def test_weights_from_a_file_into_a_model_of_ours(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["small_cnn", "{nets}:plain"])
-def test_a_run_folder_s_weights_can_be_started_from(tmp_path, user_folder, name):
+def test_training_can_start_from_the_weights_of_a_run(tmp_path, user_folder, name):
     name, shape = name.format(nets=user_folder), (3, 4, 4) if name == "small_cnn" else TINY
     stored = made(name, shape, key=(5,))
     tensors = {f"selected/{k}": v for k, v in stored.state_dict().items()}
@@ -62,11 +62,11 @@ def test_weights_that_do_not_fit_name_the_first_few(tmp_path):
     file = saved(state, tmp_path / "weights.safetensors")
     with pytest.raises(DataError) as caught:
         made("small_cnn", (3, 8, 8), weights=file)
-    said = str(caught.value)
-    assert said.startswith(f"{file} does not fit Classifier (")
-    assert "unknown: " in said
-    assert "of another shape: features.0.bias, features.0.weight" in said
-    assert " more" in said
+    message = str(caught.value)
+    assert message.startswith(f"{file} does not fit Classifier (")
+    assert "unknown: " in message
+    assert "of another shape: features.0.bias, features.0.weight" in message
+    assert " more" in message
 
 
 def test_weights_that_are_missing_are_named(tmp_path):
@@ -96,7 +96,7 @@ def test_a_pickle_that_runs_code_is_refused_without_running_it(tmp_path, new):
     assert (tmp_path / "ran").exists()  # so it would have run
 
 
-def test_a_pickle_in_torchvision_s_cache_is_refused_without_running_it(hub, tmp_path):
+def test_a_pickle_in_the_torchvision_cache_is_refused_without_running_it(hub, tmp_path):
     hub.mkdir(parents=True)
     torch.save({"a": Evil(tmp_path / "ran")}, hub / "shufflenetv2_x0.5-f707e7126e.pth")
     with pytest.raises(DataError, match="cannot be read as the weights"):
@@ -116,8 +116,8 @@ def test_files_that_are_not_a_plain_state_dict_are_refused(tmp_path, content):
 @pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
 def test_damaged_weight_files_are_refused(tmp_path, name):
     saved(dict(made("mlp", (7,)).state_dict()), tmp_path / name)
-    whole = (tmp_path / name).read_bytes()
-    for content in (whole[: len(whole) // 2], b"", b"not weights"):
+    intact = (tmp_path / name).read_bytes()
+    for content in (intact[: len(intact) // 2], b"", b"not weights"):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match="is damaged, or not a plain state dict"):
             made("mlp", (7,), weights=str(tmp_path / name))

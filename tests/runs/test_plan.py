@@ -14,7 +14,7 @@ from spare.methods import METHODS
 from spare.runs.plan import make_plan, parse_overrides
 
 
-@pytest.mark.parametrize("kind", [kind for kind in OWN_DATA if kind != "tensors"])
+@pytest.mark.parametrize("kind", OWN_DATA)
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_presets_of_own_data_are_valid_and_use_no_group_label(kind, method, tmp_path):
     plan = make_plan(Source("mine", kind, tmp_path), method, {})

@@ -1,3 +1,5 @@
+"""Drawn data sets: official layouts, reproducible bytes, complete folders."""
+
 from __future__ import annotations
 
 import csv
@@ -116,14 +118,14 @@ def region(images: list[np.ndarray], rows: slice, columns: slice) -> np.ndarray:
 
 
 def test_background_colors_tell_the_background_and_nothing_else(cars):
-    seen, about = [], []
+    images, about = [], []
     for path in sorted((cars / "bg-0.5_co_occur_obj-0.5").glob("*/*/*.jpg")):
         image = pixels(path)
         assert image.shape == (64, 64, 3)
-        seen.append(image)
+        images.append(image)
         about.append([part.endswith("urban") for part in _parts(path.parent.name)])
     car, background, thing = np.array(about).T
-    ground = region(seen, slice(44, 64), slice(0, 64))
+    ground = region(images, slice(44, 64), slice(0, 64))
     greenness = ground.max(1) - ground.min(1)  # a road is gray, a field is not
 
     def accuracy(truth: np.ndarray) -> float:
@@ -162,7 +164,7 @@ def test_car_in_the_middle_and_object_at_the_right_edge(cars):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_the_same_options_give_the_same_bytes_another_seed_others(name, tmp_path):
+def test_the_same_options_give_the_same_bytes_and_another_seed_gives_others(name, tmp_path):
     first = contents(DRAWN[name](tmp_path / "a", **TINY[name]))
     assert contents(DRAWN[name](tmp_path / "b", **TINY[name])) == first
     other = contents(DRAWN[name](tmp_path / "c", **TINY[name], seed=1))
@@ -199,13 +201,13 @@ def test_an_interruption_leaves_no_folder_and_the_next_call_completes_it(name, t
 
 
 def test_progress_ends_at_the_number_of_images(tmp_path):
-    seen = []
+    steps = []
     draw_urbancars(
         tmp_path / "cars",
         **TINY["urbancars"],
-        progress=Progress(lambda what, done, total: seen.append((done, total))),
+        progress=Progress(lambda what, done, total: steps.append((done, total))),
     )
-    assert seen == [(0, 72), (50, 72), (72, 72)]
+    assert steps == [(0, 72), (50, 72), (72, 72)]
     assert len(list(tmp_path.rglob("*.jpg"))) == 72
 
 

@@ -1,3 +1,5 @@
+"""The training loop: learning, resuming to the bit, optimizers, precision."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""Scores by group, gaps, and how well minorities are recovered."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -18,7 +20,7 @@ from spare.training.metrics import (
 
 
 @given(st.integers(1, 500), st.data())
-def test_the_interval_is_wilsons(n, data):
+def test_the_interval_is_that_of_wilson(n, data):
     hits = data.draw(st.integers(0, n))
     theirs = binomtest(hits, n).proportion_ci(method="wilson")
     assert wilson_interval(hits, n) == pytest.approx((theirs.low, theirs.high), abs=1e-9)

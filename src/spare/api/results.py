@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from spare.errors import InputError
 from spare.progress import SILENT, Progress
 from spare.records.groups_file import GroupTable, read_recorded_groups
-from spare.records.layout import REPORT, find_runs, sheet_name
+from spare.records.layout import GROUPS, REPORT, find_runs, sheet_name
 from spare.records.record import (
     BenchTable,
     DiscoveryRecord,
@@ -87,6 +87,12 @@ class Discovery:
         classes = enumerate(self.record["discovery"] or {})
         paths = {name: self.folder / sheet_name(number) for number, name in classes}
         return {name: path for name, path in paths.items() if path.is_file()}
+
+    def training_command(self) -> str:
+        """The command that trains with these groups; empty for outputs, which cannot be trained on."""
+        if self._finished is None or self.record["notes"].get("separated_at", 0) is None:
+            return ""
+        return self._finished.plan.training_command(self.folder / GROUPS)
 
     def weights(self, which: str) -> dict[str, Tensor]:
         """Stored weights: `selected`, `last` or `early`."""

@@ -67,14 +67,6 @@ class OwnData:
     def given(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value}
 
-    def words(self) -> list[str]:
-        """The same options as they were typed."""
-        words: list[str] = []
-        for key, value in self.given().items():
-            words.append(f"--{key.replace('_', '-')}")
-            words += [] if value is True else [str(value)]
-        return words
-
 
 def settings_of(
     own: OwnData | None, set: list[str] | None, device: str | None = None

@@ -99,12 +99,9 @@ def discover(
     print(f"One row per example: {groups}")
     for name, sheet in found.sheets().items():
         print(f"Pictures of {name}, one row per cluster: {sheet}")
-    if found.record["notes"].get("separated_at", 0) is not None:  # outputs cannot be trained on
-        words = ["spare", "train", task, "--groups", str(groups), *(own or OwnData()).words()]
-        words += [] if data is None else ["--data", str(data)]
-        for pair in set or []:
-            words += ["--set", pair]
-        print(f"Next: {shlex.join(words)}")
+    command = found.training_command()
+    if command:
+        print(f"Next: {command}" + ("" if data is None else f" --data {shlex.quote(str(data))}"))
 
 
 @app.command

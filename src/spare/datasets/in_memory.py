@@ -50,7 +50,7 @@ def as_array(values: Any) -> np.ndarray:
 
 
 def kind_of(dimensions: int) -> str:
-    """Features are arrays; images start from other settings, and have no model by default."""
+    """Features are arrays; images are tensors, which start from other settings."""
     return "arrays" if dimensions == 1 else "tensors"
 
 

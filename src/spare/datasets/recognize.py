@@ -23,7 +23,7 @@ from spare.datasets.manifest import listing_of_table
 from spare.datasets.preparation import Preparation
 from spare.datasets.splits import SPLIT_NUMBER, Shares
 from spare.datasets.tables import PATH_COLUMNS
-from spare.datasets.torch_datasets import of_datasets
+from spare.datasets.tensors import of_datasets
 from spare.errors import DataError, InputError
 from spare.progress import SILENT, Progress
 

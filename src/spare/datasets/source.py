@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from spare.data.task import Task
     from spare.datasets.in_memory import InMemory
 
-#: The kinds of someone's own data, and the preset of each. Files are read by the module of that
-#: name; images as tensors come from Python only.
+#: The modules that read someone's own data, and the preset of each; tensors come from Python only.
 OWN_DATA = {
     "folder": "images",
     "manifest": "images",
@@ -166,7 +165,7 @@ def locate(
         )
     if "/" in task or Path(task).suffix.lower() in (*ARRAYS, *TABLES):
         raise DataError(f"there is no file or folder {task}, here or in {root}.")
-    raise unknown("task (and there is no file or folder of that name)", task, DATASETS)
+    raise unknown("task (nor is there a file or folder of that name)", task, DATASETS)
 
 
 def _bound(content: InMemory) -> Callable[..., Task]:

@@ -15,13 +15,14 @@ import tomllib
 import typing
 from collections.abc import Iterable, Mapping
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from spare.data.inputs import shape_of
 from spare.data.task import Task
 from spare.datasets import Source
 from spare.errors import InputError, unknown
-from spare.methods import Method
+from spare.methods import Method, method_named, with_given_groups
 from spare.models import ModelChoice, builder
 from spare.models.small import OF_IMAGES
 from spare.progress import Progress
@@ -94,6 +95,16 @@ class Plan:
         words += ["--seed", str(seed)]
         for key, value in self.changed().items():
             words += ["--set", f"{key}={written(value)}"]
+        return shlex.join(words)
+
+    def training_command(self, groups: Path) -> str:
+        """The command that trains with the groups of a discovery, on the same data and model."""
+        trains = method_named(with_given_groups("spare"))
+        known = {key for keys in known_settings(self.source, trains).values() for key in keys}
+        words = ["spare", "train", self.source.name, "--groups", str(groups)]
+        for key, value in self.changed().items():
+            if key in known:
+                words += ["--set", f"{key}={written(value)}"]
         return shlex.join(words)
 
     def load_task(self, seed: int, progress: Progress) -> Task:

@@ -29,23 +29,21 @@ from spare.errors import DataError, InputError
 from spare.progress import SILENT, Progress
 
 
-def load_datasets(
-    datasets: Mapping[str, MapStyle], seed: int, progress: Progress = SILENT, *, shares: Shares
+def load(
+    data: Mapping[str, MapStyle], seed: int, progress: Progress = SILENT, *, shares: Shares
 ) -> Task:
     """The task of one torch data set, which is divided by `shares`, or of one per split."""
-    parts = list(datasets.values())
+    parts = list(data.values())
     values = [_labels(part, progress) for part in parts]
     labels, class_names = _encoded(values, _class_names(parts[0]))
     given_splits = None
-    if "" not in datasets:
-        numbers = [SPLIT_NUMBER[name] for name in datasets]
+    if "" not in data:
+        numbers = [SPLIT_NUMBER[name] for name in data]
         given_splits = np.repeat(numbers, [len(part) for part in parts]).astype(np.int64)
     splits = complete_splits(given_splits, labels, shares)
     check_classes(labels, splits, class_names)
     inputs = ConcatInputs(*map(_inputs, parts))
-    names = [
-        f"{name or 'item'}[{row}]" for name, part in datasets.items() for row in range(len(part))
-    ]
+    names = [f"{name or 'item'}[{row}]" for name, part in data.items() for row in range(len(part))]
 
     def split(number: int) -> Split | None:
         rows = np.flatnonzero(splits == number)
@@ -93,7 +91,7 @@ def of_datasets(datasets: Mapping[str, Any]) -> InMemory:
     train = next(iter(datasets.values()))
     kind = kind_of(len(shape_of(_inputs(train))))
     name = type(train).__name__
-    return InMemory(name, dict(datasets), load_datasets, kind, digest.hexdigest()[:16])
+    return InMemory(name, dict(datasets), load, kind, digest.hexdigest()[:16])
 
 
 def _inputs(dataset: Any) -> Inputs:
