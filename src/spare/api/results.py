@@ -89,7 +89,7 @@ class Discovery:
         return {name: path for name, path in paths.items() if path.is_file()}
 
     def training_command(self) -> str:
-        """The command that trains with these groups; empty for outputs, which cannot be trained on."""
+        """The command that trains with these groups; empty where only outputs are known."""
         if self._finished is None or self.record["notes"].get("separated_at", 0) is None:
             return ""
         return self._finished.plan.training_command(self.folder / GROUPS)

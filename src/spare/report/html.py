@@ -8,10 +8,10 @@ from typing import cast
 from markupsafe import Markup
 
 from spare.records.record import BenchTable, DiscoveryRecord, RunRecord, is_run
+from spare.report.bench_sections import bench_sections
 from spare.report.charts import shortened
 from spare.report.sections import (
     Section,
-    bench_sections,
     discovery_sections,
     numeric_columns,
     score_sections,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from spare.records.record import BenchTable, DiscoveryRecord, RunRecord, is_run
+from spare.report.bench_sections import bench_sections
 from spare.report.sections import (
     Section,
-    bench_sections,
     discovery_sections,
     numeric_columns,
     percent,
