@@ -119,7 +119,7 @@ def differences(old: Path, new: Path) -> Iterator[str]:
         if not (new / name).exists():
             yield f"{name}: only in the old record"
         elif name.suffix == ".json":
-            pair = (json.loads((side / name).read_text()) for side in (old, new))
+            pair = (_as_now(json.loads((side / name).read_text())) for side in (old, new))
             yield from (f"{name}: {line}" for line in _values(*pair))
         elif name.suffix == ".parquet":
             yield from (f"{name}: {line}" for line in _tables(old / name, new / name))
@@ -127,6 +127,13 @@ def differences(old: Path, new: Path) -> Iterator[str]:
             yield from (f"{name}: {line}" for line in _tensors(old / name, new / name))
         else:
             yield from (f"{name}: {line}" for line in _printed(old / name, new / name))
+
+
+def _as_now(content: dict[str, Any]) -> dict[str, Any]:
+    """A record as this version writes it, so that a renamed field is compared with itself."""
+    from spare.records.record import upgraded
+
+    return dict(upgraded(content, "")) if "settings" in content else content
 
 
 def _recorded(folder: Path) -> list[Path]:

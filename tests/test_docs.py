@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spare.cli.app import app, main
+from spare.cli import app, main
 from spare.methods import METHODS
 from spare.records.record import FORMAT
 
@@ -84,6 +84,37 @@ def test_the_page_on_adding_a_method_adds_one(tmp_path):
     assert rows["mine:METHOD"]["cost"]["examples"] == pytest.approx(1.25)
     assert rows["mine:METHOD"]["seeds"] == [0, 1]
     assert (tmp_path / "runs" / "mine" / "mine-METHOD-seed1" / "run.json").is_file()
+
+
+def test_the_page_on_adding_a_data_set_adds_one(tmp_path):
+    """Its file and its command, as they stand, in a fresh folder."""
+    page = ROOT / "docs" / "adding-a-data-set.md"
+    (file,) = blocks(page, "python")
+    (tmp_path / "mine.py").write_text(file)
+    command = blocks(page, "console")[0].strip().removeprefix("$ ")
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command), "--json"],
+        cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = {row["method"]: row for row in json.loads(done.stdout)["rows"]}
+    assert set(rows) == {"erm", "spare"}
+    assert rows["spare"]["settings"]["p_corr"] == 0.95
+    assert rows["spare"]["options"]["separate_at"] == 2
+    assert (tmp_path / "runs" / "mine" / "report.html").is_file()
+
+
+def test_the_python_page_runs_as_it_stands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict = {"__name__": "notebook"}
+    for block in blocks(ROOT / "docs" / "python.md", "python"):
+        exec(compile(block, "docs/python.md", "exec"), namespace)
+    printed = capsys.readouterr().out
+    assert "shortcut found" in printed
+    plain, robust = re.search(r"worst group: plain ([\d.]+), SPARE ([\d.]+)", printed).groups()
+    assert float(robust) > float(plain) + 0.3
+    assert namespace["found"].report.is_file()
+    assert "train" in namespace["seen"]
 
 
 def test_the_page_on_reports_makes_what_it_shows(tmp_path, monkeypatch, capsys):

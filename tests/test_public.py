@@ -15,7 +15,7 @@ def test_every_public_name_is_there_and_sorted():
     assert set(spare.__all__) <= set(dir(spare))
 
 
-def test_silhouette_is_a_function_even_after_its_neighbours_were_imported():
+def test_silhouette_is_a_function_even_after_its_neighbors_were_imported():
     import spare.groups.clusters
 
     assert callable(spare.silhouette)

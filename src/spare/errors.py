@@ -3,7 +3,7 @@
 SpareError            anything the user can put right; the command line prints it as one line
 ├── InputError        arrays, labels or settings that cannot be used as given
 ├── DataError         files that are missing, corrupt or of another shape
-├── RunError          a run folder that cannot be used, or a run that cannot go on
+├── RunError          a run folder that cannot be used, or a run that cannot continue
 └── Interrupted       Ctrl-C or the end of a parent process, after the checkpoint was written
 
 SpareWarning          something worth knowing that does not stop the work
@@ -54,5 +54,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
 
 def reason(error: BaseException) -> str:
     """The first line of what an error says."""
-    said = str(getattr(error, "reason", None) or error).strip() or type(error).__name__
-    return said.splitlines()[0].rstrip(".")
+    message = str(getattr(error, "reason", None) or error).strip() or type(error).__name__
+    return message.splitlines()[0].rstrip(".")

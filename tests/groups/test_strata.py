@@ -110,7 +110,7 @@ def test_every_condition_on_a_piece_counts():
     def kept(losses=losses, val_sizes=enough, pieces=pieces, points=points):
         return standing_alone(points, codes, pieces, losses, val_sizes).tolist()
 
-    # Blob 2 was a cluster and is now nearer to its neighbour's piece: not clearer than before.
+    # Blob 2 was a cluster and is now nearer to its neighbor's piece: not clearer than before.
     assert kept() == [False, True, False]
     assert kept(losses=np.ones(len(losses))) == [True, True, False]  # as hard as is enough
     assert kept(losses=3 - losses) == [True, False, False]

@@ -125,7 +125,7 @@ def test_few_classes_with_anchors_get_a_warning():
 
 
 class Points(nn.Module):
-    """Features that are parameters themselves, one row an example."""
+    """Features that are parameters themselves, one row per example."""
 
     def __init__(self, rows):
         super().__init__()

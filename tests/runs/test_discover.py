@@ -154,7 +154,7 @@ def test_images_get_one_sheet_per_class_with_one_row_per_cluster(tmp_path):
             pixels = np.asarray(image)
         k = record["discovery"][name]["k"]
         assert pixels.shape[0] == k * 100
-        # The sheet's first row shows mostly the class's own colour, its last mostly the other.
+        # The sheet's first row shows mostly the class's own color, its last mostly the other.
         tops = [pixels[row * 100 : row * 100 + 96].reshape(-1, 3) for row in (0, k - 1)]
         reds = [(row[:, 0].astype(int) - row[:, 2] > 40).sum() for row in tops]
         blues = [(row[:, 2].astype(int) - row[:, 0] > 40).sum() for row in tops]

@@ -103,19 +103,20 @@ def plan_grid(
         if not any(key in keys for keys in known.values()):
             everything = {name for keys in known.values() for name in keys}
             raise unknown(f"setting for {', '.join(methods)} on {source.name}", key, everything)
-    own = {
+    overrides_of = {
         name: {key: value for key, value in overrides.items() if key in keys}
         for name, keys in known.items()
     }
     return Grid(
         # Seeds outermost: after a third of the time every method has a number.
         jobs=[
-            Job(source, method, seed, out / run_name(method, seed), own[method])
+            Job(source, method, seed, out / run_name(method, seed), overrides_of[method])
             for seed in seeds
             for method in methods
         ],
         plans={
-            name: make_plan(source, method_named(name), own[name], given_model) for name in methods
+            name: make_plan(source, method_named(name), overrides_of[name], given_model)
+            for name in methods
         },
         command=_command(source.name, methods, seeds, overrides),
     )

@@ -216,9 +216,9 @@ def _method_preset(
 def preset_of(source: Source) -> tuple[str, Mapping[str, Any]]:
     """Where a source's preset is, and what it says."""
     if source.own_preset:
-        own = dict(source.own_preset)
-        methods = own.pop("methods", {})
-        return source.name, {"settings": own, "methods": methods}
+        settings = dict(source.own_preset)
+        methods = settings.pop("methods", {})
+        return source.name, {"settings": settings, "methods": methods}
     return f"presets/{source.preset}.toml", read_preset(source.preset)
 
 

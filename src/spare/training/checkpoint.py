@@ -62,8 +62,8 @@ class TrainingState:
             tensors |= {f"best/{rule}/{name}": value for name, value in state.items()}
         for prefix, module in (("objective", self.objective), ("average", self.average)):
             if module is not None:
-                own = module.state_dict()
-                tensors |= {f"{prefix}/{name}": value for name, value in own.items()}
+                state = module.state_dict()
+                tensors |= {f"{prefix}/{name}": value for name, value in state.items()}
         for i, parameter in enumerate(self._parameters()):
             for name, value in self.optimizer.state[parameter].items():
                 if value is not None:

@@ -63,8 +63,8 @@ class Epoch:
     @cached_property
     def losses(self) -> np.ndarray:
         """Cross-entropy of every example."""
-        own = self.probabilities[np.arange(len(self.labels)), self.labels]
-        return np.asarray(-np.log(np.clip(own, 1e-12, None)))
+        of_label = self.probabilities[np.arange(len(self.labels)), self.labels]
+        return np.asarray(-np.log(np.clip(of_label, 1e-12, None)))
 
     @cached_property
     def confidences(self) -> np.ndarray:
@@ -137,8 +137,8 @@ RULES = {
 def rule_named(name: str) -> Rule:
     """A rule of the list or, as `package.module:RULE`, someone's own."""
     if ":" in name:
-        own: Rule = import_object("selection rule", name, lambda value: isinstance(value, Rule))
-        return own
+        rule: Rule = import_object("selection rule", name, lambda value: isinstance(value, Rule))
+        return rule
     if name not in RULES:
         raise unknown("selection rule", name, RULES)
     return RULES[name]

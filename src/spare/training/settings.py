@@ -47,11 +47,14 @@ class Settings:
         for name, known in (
             ("schedule", SCHEDULES),
             ("optimizer", OPTIMIZERS),
-            ("device", DEVICES),
             ("precision", PRECISIONS),
         ):
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
+        if self.device not in DEVICES:
+            raise InputError(
+                f"device can only be {', '.join(DEVICES)} so far, not {self.device!r}."
+            )
         for name, lowest in (
             ("epochs", 1),
             ("batch_size", 1),
