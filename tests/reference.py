@@ -16,7 +16,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,8 @@ VOLATILE = {"seconds", "peak_memory_mb", "versions", "cost", "threads", "code"}
 SHORT = ["--set", "epochs=2"]
 
 
-def own_data(folder: Path) -> None:
+def own_data(folder: Path, small: bool) -> None:
     """One data set of each kind that people bring, each with a shortcut."""
-    from datasets import ClassLabel, Dataset, Features
-    from datasets import Image as ImageFeature
     from PIL import Image
 
     rng = np.random.default_rng(0)
@@ -56,10 +54,16 @@ def own_data(folder: Path) -> None:
     sure = np.where(label == place, 0.95, 0.1) + rng.normal(0, 0.01, n)
     outputs = np.stack([np.where(label == c, sure, 1 - sure) for c in (0, 1)], 1)
     np.savez(folder / "outputs.npz", outputs=outputs, y=label)
-    features = Features({"image": ImageFeature(), "label": ClassLabel(names=["cat", "dog"])})
-    Dataset.from_dict(
-        {"image": [str(path) for path in files], "label": label.tolist()}, features=features
-    ).save_to_disk(str(folder / "saved"))
+    if not small:
+        _save_for_hugging_face(files, label.tolist(), folder / "saved")
+
+
+def _save_for_hugging_face(files: list[Path], labels: list[int], folder: Path) -> None:
+    from datasets import ClassLabel, Dataset, Features, Image
+
+    features = Features({"image": Image(), "label": ClassLabel(names=["cat", "dog"])})
+    columns = {"image": [str(path) for path in files], "label": labels}
+    Dataset.from_dict(columns, features=features).save_to_disk(str(folder))
 
 
 def commands(small: bool) -> dict[str, list[str]]:
@@ -69,7 +73,7 @@ def commands(small: bool) -> dict[str, list[str]]:
     if small:
         return {
             "digits": ["bench", "digits", "--methods", "erm,spare,jtt", "--seeds", "0", *SHORT],
-            "embeddings": ["discover", "embeddings.npz", *SHORT],
+            "embeddings-found": ["discover", "embeddings.npz", *SHORT],
         }
     shorter = ["--set", "epochs=8", "--set", "environment_steps=300"]
     cmnist = ["--set", "train_size=4000", "--set", "epochs=3", "--set", "anchor_share=0.05"]
@@ -92,22 +96,29 @@ def commands(small: bool) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def record(folder: Path, *, small: bool = False, data: Path | None = None) -> None:
+def in_a_process(words: list[str], folder: Path) -> str:
+    """What a command prints, typed in `folder`."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "SPARE_CACHE": str(folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-m", "spare", *words],
+        cwd=folder, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: {done.stderr}")
+    return done.stdout
+
+
+def record(
+    folder: Path, *, small: bool = False, data: Path | None = None, type_: Callable = in_a_process
+) -> None:
     """Type every command in `folder` and keep what it prints."""
     folder.mkdir(parents=True)
-    own_data(folder)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "SPARE_CACHE": str(folder / "cache")}
+    own_data(folder, small)
     for name, words in commands(small).items():
         words = [*words, "--out", name]
         if "cmnist" in words:
             words += ["--data", str(data)]
-        done = subprocess.run(
-            [sys.executable, "-m", "spare", *words],
-            cwd=folder, env=environment, capture_output=True, text=True,
-        )  # fmt: skip
-        if done.returncode:
-            raise SystemExit(f"{name}: {done.stderr}")
-        (folder / f"{name}.printed").write_text(done.stdout)
+        (folder / f"{name}.printed").write_text(type_(words, folder))
 
 
 def differences(old: Path, new: Path) -> Iterator[str]:

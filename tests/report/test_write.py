@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spare import api
+from spare.cli import main
 from spare.errors import InputError
 from spare.files import read_json, write_json
 from spare.progress import Progress
@@ -117,29 +118,43 @@ def test_a_folder_of_someone_elses_runs_nothing(runs, tmp_path, monkeypatch, wha
     assert (tmp_path / "ran").exists() == (what == "method")  # the weights are of another model
 
 
-@pytest.mark.parametrize("verb", ["report", "compare", "figure"])
-@pytest.mark.parametrize("named", [{"method": "timm:METHOD"}, {"model": "timm:resnet18"}])
-def test_a_file_in_the_current_folder_never_stands_in_for_a_package(runs, tmp_path, verb, named):
-    """As an attacker would: timm.py lies beside run.json, and a person stands in that folder."""
+VERBS = {
+    "report": ["report", "."],
+    "compare": ["compare", ".", ".", "--out", "both"],
+    "figure": ["figure", "saliency", ".", ".", "--out", "saliency.png"],
+}
+
+
+@pytest.fixture
+def trap(runs, tmp_path, monkeypatch):
+    """A run folder with a timm.py beside its record, in which a person stands."""
     shutil.copytree(runs / "spare-seed0", tmp_path / "run")
-    record = read_json(tmp_path / "run" / "run.json")
-    record["settings"] |= {"model": named.get("model", record["settings"]["model"])}
-    write_json(
-        tmp_path / "run" / "run.json", record | {k: v for k, v in named.items() if k != "model"}
-    )
-    (tmp_path / "run" / "timm.py").write_text(
-        "import pathlib\npathlib.Path('ran').write_text('')\n"
-    )
-    words = {"report": ["report", "."], "compare": ["compare", ".", ".", "--out", "both"],
-             "figure": ["figure", "saliency", ".", ".", "--out", "s.png"]}[verb]  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", "spare", *words],
-        cwd=tmp_path / "run",
-        capture_output=True,
-        text=True,
-    )
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "run" / "ran").exists()
+    monkeypatch.chdir(tmp_path / "run")
+    code = "import pathlib\npathlib.Path('ran').write_text('')\n"
+    (tmp_path / "run" / "timm.py").write_text(code)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_method_that_a_folder_names_is_not_imported_even_as_timm(trap, verb, monkeypatch, capsys):
+    write_json(trap / "run.json", read_json(trap / "run.json") | {"method": "timm:METHOD"})
+    monkeypatch.syspath_prepend(str(trap))
+    with pytest.raises(SystemExit):
+        main(VERBS[verb])
+    assert "use --trust if it is yours" in capsys.readouterr().err
+    assert not (trap / "ran").exists()
+
+
+def test_a_file_in_the_current_folder_never_stands_in_for_a_package(trap):
+    """A model of timm's is timm's own, whatever lies in the folder; in a process of its own."""
+    record = read_json(trap / "run.json")
+    record["settings"]["model"] = "timm:resnet18"
+    write_json(trap / "run.json", record)
+    words = [sys.executable, "-m", "spare", *VERBS["report"]]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "the stored weights do not fit the model" in done.stderr
+    assert not (trap / "ran").exists()
 
 
 def test_weights_that_do_not_fit_are_said_and_the_rest_is_there(runs, tmp_path):

@@ -166,10 +166,12 @@ class Bench:
 
     Examples
     --------
-    >>> import spare, tempfile
-    >>> done = spare.bench("digits", methods="erm", seeds=[0], epochs=1, out=tempfile.mkdtemp())
-    >>> [row["method"] for row in done.table["rows"]], [run.record["seed"] for run in done.runs]
-    (['erm'], [0])
+    >>> import numpy as np, spare, tempfile
+    >>> labels = np.arange(100) % 2
+    >>> data = (labels[:, None] + np.zeros((100, 3)), labels)
+    >>> done = spare.bench(data, methods="erm", seeds=[0, 1], epochs=1, out=tempfile.mkdtemp())
+    >>> len(done.table["rows"]), [run.record["seed"] for run in done.runs]
+    (1, [0, 1])
     """
 
     folder: Path
