@@ -23,7 +23,8 @@ from typing import Any, cast
 from spare.files import read_json
 from spare.findings.verdict import FOUND, NONE, WEAK
 from spare.methods import METHODS
-from spare.records.record import Row, RunRecord, Spread, upgraded
+from spare.records.bench_table import Row, Spread
+from spare.records.record import RunRecord, upgraded
 from spare.runs.table import table
 
 ROOT = Path(__file__).parents[1]

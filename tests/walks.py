@@ -27,6 +27,7 @@ def discover(task, seed, folder, *, inference="spare", overrides=None, progress=
 def bench(task, methods, seeds, out, *, overrides=None, jobs=None, progress=SILENT):
     """The table of a grid of trainings."""
     source = locate(task, None, overrides)
-    return grid.bench(
+    done = grid.bench(
         source, methods, seeds, Path(out), overrides=overrides, jobs=jobs, progress=progress
     )
+    return done.table

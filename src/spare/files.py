@@ -23,13 +23,16 @@ Content = TypeVar("Content")
 #: How long a second process waits for a folder: one that was just told to stop needs a moment.
 LOCK_SECONDS = 5.0
 LOCK = ".lock"
-#: Files that go when the folder is whole.
+#: How a folder's name ends while it is filled.
+PARTIAL = ".partial"
+#: How files end that are removed when the folder is complete.
 CHECKPOINT = ".checkpoint"
+TEMPORARY = ".tmp"
 
 
 def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in place in one step."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
@@ -37,8 +40,10 @@ def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise cannot_write(path, error) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def cannot_write(path: Path, error: OSError) -> RunError:
@@ -58,17 +63,19 @@ def cannot_write(path: Path, error: OSError) -> RunError:
 
 def write_json(path: Path, value: Any) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomic(path, lambda temporary: _write_bytes(temporary, text.encode()))
+    write_bytes(path, text.encode())
 
 
 def write_text(path: Path, text: str) -> None:
     # A name on disk may hold bytes that are no text.
-    content = text.encode("utf-8", errors="replace")
-    write_atomic(path, lambda temporary: _write_bytes(temporary, content))
+    write_bytes(path, text.encode("utf-8", errors="replace"))
 
 
-def _write_bytes(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
+def write_bytes(path: Path, content: bytes) -> None:
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(content)
+
+    write_atomic(path, write)
 
 
 def read_json(path: Path) -> Any:
@@ -83,9 +90,8 @@ def read_json(path: Path) -> Any:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
     from safetensors.torch import save
 
-    whole = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    content = save(whole, metadata=dict(about))
-    write_atomic(path, lambda temporary: _write_bytes(temporary, content))
+    on_host = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    write_bytes(path, save(on_host, metadata=dict(about)))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -119,7 +125,7 @@ def build_folder(
     content = find()
     if content is not None:
         return content
-    partial = folder.with_name(f"{folder.name}.partial")
+    partial = folder.with_name(f"{folder.name}{PARTIAL}")
     with _locked(partial, doing):
         content = find()
         if content is not None:  # made by another process, a moment ago
@@ -150,8 +156,9 @@ def start_over(partial: Path, mark: str) -> None:
 
 def _complete(partial: Path, folder: Path) -> None:
     try:
-        for checkpoint in partial.glob(f"*{CHECKPOINT}"):
-            checkpoint.unlink()
+        for suffix in (CHECKPOINT, TEMPORARY):  # temporary files stay behind after a kill
+            for path in partial.glob(f"*{suffix}"):
+                path.unlink()
         os.replace(partial, folder)
         (folder / LOCK).unlink(missing_ok=True)  # not before: another process would leave one
     except OSError as error:

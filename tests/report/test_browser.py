@@ -11,10 +11,9 @@ import pytest
 from PIL import Image
 
 from spare.models.small import small_cnn
-from spare.report.page import write_page
 from spare.report.saliency_panels import Pictured
 from spare.report.write import write_comparison_of, write_report
-from tests.report.test_page import HOSTILE, folder_of
+from tests.report.test_page import HOSTILE, folder_of, page_at
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 
@@ -40,7 +39,7 @@ def opened(browser, tmp_path):
         if path is None:
             task = folder_of(tmp_path / f"found{len(contexts)}", **more)
             networks = {"early": small_cnn(len(task.class_names), size=8)}
-            path = write_page(tmp_path / f"found{len(contexts)}", Pictured(task, networks))
+            path = page_at(tmp_path / f"found{len(contexts)}", Pictured(task, networks))
         context = browser.new_context(
             viewport={"width": width, "height": 800}, color_scheme=scheme, offline=True
         )

@@ -20,6 +20,7 @@ def run_folder(path, method, worst, *, seed=0, task="mine", groups=("cat/land", 
     }  # fmt: skip
     record = {
         "format": FORMAT, "task": task, "method": method, "seed": seed, "selection": "last",
+        "data": "", "settings": {}, "options": {},
         "sees": "none", "scores": {"test": {"selected": score}}, "examples_seen": 100 * (seed + 1),
         "seconds": {"total": 10.0 if method == "erm" else 12.0}, "command": f"spare train {method}",
     }  # fmt: skip

@@ -25,9 +25,9 @@ from spare.methods.method import EarlyOutputs
 from spare.models import Classifier
 from spare.models.small import small_cnn
 from spare.progress import Progress
-from spare.records.groups_file import write_groups
+from spare.records.groups_file import read_recorded_groups, write_groups
 from spare.records.layout import DISCOVERY
-from spare.records.record import FORMAT
+from spare.records.record import FORMAT, read_record
 from spare.report.page import write_page
 from spare.report.saliency_panels import Pictured
 from spare.report.write import write_report
@@ -109,9 +109,15 @@ class Checked(HTMLParser):
         self.text.append(data)
 
 
+def page_at(path, pictured=None):
+    """Writes the page of a folder from what the folder holds."""
+    record = read_record(path)
+    return write_page(path, record, read_recorded_groups(path, record["discovery"]), pictured)
+
+
 def page_of(path, task=None, networks=None):
     pictured = None if task is None else Pictured(task, networks or {})
-    return write_page(path, pictured).read_text()
+    return page_at(path, pictured).read_text()
 
 
 def test_one_file_says_what_was_found(tmp_path):
@@ -253,7 +259,7 @@ def test_a_network_without_saliency_does_not_cost_the_page(tmp_path):
     )
     assert "This cannot be shown: Sequential has no layer that gives maps of the picture" in text
     with pytest.raises(InputError, match="unknown layer"):
-        write_page(tmp_path / "found", Pictured(task, {"flat": flat}, layer="conv"))
+        page_at(tmp_path / "found", Pictured(task, {"flat": flat}, layer="conv"))
 
 
 @pytest.mark.parametrize("kind", ["embeddings", "no task"])
@@ -279,7 +285,7 @@ def test_hundreds_of_classes_one_class_and_one_cluster(tmp_path):
 
 def test_a_folder_that_cannot_be_shown_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(InputError, match="neither a run nor a discovery"):
-        write_page(tmp_path)
+        write_report(tmp_path)
     folder_of(tmp_path / "newer", format=99)
     with pytest.raises(RunError, match="newer version of spare-ml: upgrade"):
         write_report(tmp_path / "newer")

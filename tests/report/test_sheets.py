@@ -6,14 +6,20 @@ import numpy as np
 from PIL import Image
 
 from spare.data.viewing import pictures
+from spare.records.groups_file import read_recorded_groups
 from spare.records.record import read_record
 from spare.report.sheets import COLUMNS, GAP, SIDE, write_sheets
 from tests.report.test_page import folder_of
 
 
+def sheets_of(folder, task):
+    record = read_record(folder)
+    return write_sheets(folder, task, record, read_recorded_groups(folder, record["discovery"]))
+
+
 def test_each_class_has_a_sheet_with_one_row_per_cluster(tmp_path):
     task = folder_of(tmp_path / "found", n=200)
-    written = write_sheets(tmp_path / "found", task, read_record(tmp_path / "found"))
+    written = sheets_of(tmp_path / "found", task)
     assert written == {"cat": "class-0.png", "dog": "class-1.png"}
     pixels = np.asarray(Image.open(tmp_path / "found" / "class-1.png"))
     assert pixels.shape == (2 * (SIDE + GAP), COLUMNS * (SIDE + GAP), 3)
@@ -30,5 +36,5 @@ def test_each_class_has_a_sheet_with_one_row_per_cluster(tmp_path):
 
 def test_data_without_pictures_has_no_sheets(tmp_path):
     task = folder_of(tmp_path / "found", pictures=False)
-    assert write_sheets(tmp_path / "found", task, read_record(tmp_path / "found")) == {}
+    assert sheets_of(tmp_path / "found", task) == {}
     assert not list((tmp_path / "found").glob("*.png"))

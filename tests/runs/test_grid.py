@@ -126,7 +126,7 @@ def test_where_no_run_is_left_there_is_only_the_reason(tmp_path, capsys):
             tmp_path,
             overrides=QUICK | {"selection": "val_inferred_groups"},
         )
-    assert it.value.table["rows"] == []
+    assert it.value.bench.table["rows"] == []
 
 
 def test_mean_and_spread():
@@ -181,7 +181,7 @@ def test_scores_by_a_methods_paper_rule_stand_beside_the_others_with_its_name():
 
 def test_all_stands_for_every_method(monkeypatch, tmp_path):
     named = []
-    monkeypatch.setattr("spare.runs.grid.work_off", lambda todo, *_: named.extend(todo) or [])
+    monkeypatch.setattr("spare.runs.grid.run_jobs", lambda todo, *_: named.extend(todo) or [])
     bench("digits", ["all"], [0], tmp_path)
     assert [job.method for job in named] == list(METHODS)
 

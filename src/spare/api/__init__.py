@@ -1,6 +1,6 @@
 """Python for everything the command line does."""
 
-from spare.api.looking import compare, figure
+from spare.api.pages import compare, figure
 from spare.api.results import Bench, Discovery, Run
 from spare.api.verbs import bench, discover, load_run, train
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,20 +13,16 @@ from torch import Tensor, nn
 
 from spare.errors import InputError
 from spare.progress import SILENT, Progress
+from spare.records.bench_table import BenchTable
 from spare.records.groups_file import GroupTable, read_recorded_groups
-from spare.records.layout import GROUPS, REPORT, find_runs, sheet_name
-from spare.records.record import (
-    BenchTable,
-    DiscoveryRecord,
-    RunRecord,
-    Scores,
-    Verdict,
-    read_run,
-)
+from spare.records.layout import GROUPS, REPORT, sheet_name
+from spare.records.record import DiscoveryRecord, RunRecord, Scores, Verdict
 from spare.records.weights_file import read_weights
 from spare.report.html import bench_html, record_html
+from spare.report.table import runs_by_method
 from spare.report.text import bench_text, record_text
-from spare.report.write import write_report
+from spare.report.write import write_bench_report, write_report
+from spare.runs.plan import Plan
 from spare.runs.restore import network_with, plan_of
 from spare.runs.run import Finished
 
@@ -37,8 +34,8 @@ def as_path(path: Path | str | None) -> Path | None:
     return None if path is None else Path(os.fspath(path))
 
 
-def speaking(progress: Progress | None) -> Progress:
-    """Someone who calls from Python reads at least the warnings."""
+def progress_or_stderr(progress: Progress | None) -> Progress:
+    """Whoever calls from Python reads at least the warnings."""
     if progress is not None:
         return progress
     return Progress(say=lambda line: print(line, file=sys.stderr, flush=True))
@@ -65,7 +62,8 @@ class Discovery:
 
     folder: Path
     record: DiscoveryRecord
-    _finished: Finished | None = field(default=None, repr=False, compare=False)
+    #: How it was made, where that is known.
+    plan: Plan | None = field(default=None, repr=False, compare=False)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -89,10 +87,11 @@ class Discovery:
         return {name: path for name, path in paths.items() if path.is_file()}
 
     def training_command(self) -> str:
-        """The command that trains with these groups; empty where only outputs are known."""
-        if self._finished is None or self.record["notes"].get("separated_at", 0) is None:
+        """The command that trains with these groups; empty for objects, and for outputs alone."""
+        only_outputs = self.record["notes"].get("separated_at", 0) is None
+        if self.plan is None or self.plan.source.in_memory or only_outputs:
             return ""
-        return self._finished.plan.training_command(self.folder / GROUPS)
+        return self.plan.training_command(self.folder / GROUPS)
 
     def weights(self, which: str) -> dict[str, Tensor]:
         """Stored weights: `selected`, `last` or `early`."""
@@ -109,15 +108,8 @@ class Discovery:
         The data is needed for the shape of its inputs; `trust` allows code of your own that the
         record names to be imported.
         """
-        if self._finished is not None and self._finished.task is not None:
-            plan, task = self._finished.plan, self._finished.task
-        else:
-            plan = (
-                plan_of(self.record, as_path(data), trust)
-                if self._finished is None
-                else self._finished.plan
-            )
-            task = plan.load_task(self.record["seed"], SILENT)
+        plan = self.plan or plan_of(self.record, as_path(data), trust)
+        task = plan.load_task(self.record["seed"], SILENT)
         return network_with(self.weights(which), plan, task, SILENT).eval()
 
     def write_report(
@@ -126,11 +118,13 @@ class Discovery:
         """Make the page again."""
         return write_report(
             self.folder,
-            finished=self._finished,
+            finished=None
+            if self.plan is None
+            else Finished(self.folder, self.plan, self.record, None),
             data=as_path(data),
             layer=layer,
             trust=trust,
-            progress=speaking(None),
+            progress=progress_or_stderr(None),
         )
 
     def __str__(self) -> str:
@@ -176,15 +170,35 @@ class Bench:
 
     folder: Path
     table: BenchTable
+    #: How the runs were made, by method, where that is known.
+    plans: Mapping[str, Plan] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def runs(self) -> list[Run]:
-        return [Run(folder, read_run(folder)) for folder in find_runs(self.folder)]
+        """Every run of the table."""
+        return [
+            Run(stored.folder, stored.record, (self.plans or {}).get(method))
+            for method, stored_runs in runs_by_method(self.folder, self.table).items()
+            for stored in stored_runs
+        ]
 
     @property
     def report(self) -> Path:
         """The HTML page."""
         return self.folder / REPORT
+
+    def write_report(
+        self, *, data: Path | str | None = None, layer: str = "", trust: bool = False
+    ) -> Path:
+        """Make the page again."""
+        return write_bench_report(
+            self.folder,
+            plans=self.plans,
+            data=as_path(data),
+            layer=layer,
+            trust=trust,
+            progress=progress_or_stderr(None),
+        )
 
     def __str__(self) -> str:
         return bench_text(self.table)

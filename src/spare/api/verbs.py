@@ -13,19 +13,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from spare.api.results import RUNS, Bench, Discovery, Run, as_path, speaking
+from spare.api.results import RUNS, Bench, Discovery, Run, as_path, progress_or_stderr
 from spare.datasets import locate
 from spare.methods import discovery_with, method_named, with_given_groups
 from spare.models import model_description
 from spare.progress import Progress
-from spare.records.layout import REPORT, TABLE, run_name
-from spare.records.record import (
-    RunRecord,
-    is_run,
-    read_record,
-    read_table,
-)
-from spare.report.write import write_report
+from spare.records.bench_table import read_table
+from spare.records.layout import REPORT, is_bench, run_name
+from spare.records.record import RunRecord, is_run, read_record
+from spare.report.write import write_bench_report, write_report
 from spare.runs import grid
 from spare.runs.plan import make_plan
 from spare.runs.run import Finished
@@ -67,7 +63,7 @@ def discover(
     report : bool
         Whether to write the HTML page.
     progress : Progress, optional
-        Who is told how far it is.
+        Receives progress and messages; by default messages go to standard error.
     **settings
         Whatever `--set` takes: `epochs=5`, `label="y"`, `k=4`, ...
 
@@ -90,8 +86,8 @@ def discover(
         task, method, f"discover-{{label}}-seed{seed}", seed, out, data, model, threads, progress,
         settings,
     )  # fmt: skip
-    _report_once(finished, report, data, progress)
-    return Discovery(finished.folder, finished.record, finished)
+    _report_once(finished, report, progress)
+    return Discovery(finished.folder, finished.record, finished.plan)
 
 
 def train(
@@ -139,8 +135,8 @@ def train(
         task, method_named(method), f"{{label}}-{run_name(method, seed)}", seed, out, data, model,
         threads, progress, settings,
     )  # fmt: skip
-    _report_once(finished, report, data, progress)
-    return Run(finished.folder, cast(RunRecord, finished.record), finished)
+    _report_once(finished, report, progress)
+    return Run(finished.folder, cast(RunRecord, finished.record), finished.plan)
 
 
 def bench(
@@ -178,7 +174,7 @@ def bench(
     Raises
     ------
     RunsFailed
-        If some runs failed; the others are in its `table`, and in the folder.
+        If some runs failed; the others are in the folder, and in the `bench.table` of the error.
 
     Examples
     --------
@@ -193,9 +189,9 @@ def bench(
     source = locate(task, as_path(data), overrides)
     folder = Path(out) if out is not None else RUNS / f"bench-{source.label}"
     names = methods.split(",") if isinstance(methods, str) else list(methods)
-    told = speaking(progress)
+    progress = progress_or_stderr(progress)
     try:
-        table = grid.bench(
+        finished = grid.bench(
             source,
             [name.strip() for name in names if name.strip()],
             list(seeds),
@@ -203,15 +199,15 @@ def bench(
             overrides=overrides,
             given_model=given_model,
             jobs=jobs or None,
-            progress=told,
+            progress=progress,
         )
     except grid.RunsFailed as failed:
-        if report and failed.table["rows"]:
-            write_report(folder, data=as_path(data), trust=True, progress=told)
+        if report and failed.bench.table["rows"]:
+            write_bench_report(folder, plans=failed.bench.plans, progress=progress)
         raise
     if report:
-        write_report(folder, data=as_path(data), trust=True, progress=told)
-    return Bench(folder, table)
+        write_bench_report(folder, plans=finished.plans, progress=progress)
+    return Bench(folder, finished.table, finished.plans)
 
 
 def load_run(folder: Path | str) -> Run | Discovery | Bench:
@@ -226,10 +222,10 @@ def load_run(folder: Path | str) -> Run | Discovery | Bench:
     'erm'
     """
     folder = Path(folder)
-    if (folder / TABLE).is_file():
+    if is_bench(folder):
         return Bench(folder, read_table(folder))
     record = read_record(folder)
-    return Run(folder, cast(RunRecord, record)) if is_run(record) else Discovery(folder, record)
+    return Run(folder, record) if is_run(record) else Discovery(folder, record)
 
 
 def _walk(
@@ -248,7 +244,7 @@ def _walk(
     source = locate(task, as_path(data), overrides)
     plan = make_plan(source, method, overrides, given_model)
     folder = Path(out) if out is not None else RUNS / folder_name.format(label=source.label)
-    return walk(plan, seed, folder, threads=threads or None, progress=speaking(progress))
+    return walk(plan, seed, folder, threads=threads or None, progress=progress_or_stderr(progress))
 
 
 def _overrides(settings: Mapping[str, Any], model: Any) -> tuple[dict[str, Any], Any]:
@@ -260,15 +256,7 @@ def _overrides(settings: Mapping[str, Any], model: Any) -> tuple[dict[str, Any],
     return {**settings, "model": model_description(model)}, model
 
 
-def _report_once(
-    finished: Finished, report: bool, data: Path | str | None, progress: Progress | None
-) -> None:
+def _report_once(finished: Finished, report: bool, progress: Progress | None) -> None:
     """The last step: the page, made from the finished record; not again where it is there."""
     if report and not (finished.folder / REPORT).exists():
-        write_report(
-            finished.folder,
-            finished=finished,
-            data=as_path(data),
-            trust=True,
-            progress=speaking(progress),
-        )
+        write_report(finished.folder, finished=finished, progress=progress_or_stderr(progress))

@@ -24,12 +24,14 @@ PHASES = {
     "starting": "starting",
     "data": "loading data",
     "images": "decoding images",
+    "labels": "reading labels",
     "features": "computing features",
     "drawing": "drawing pictures",
     "early": "training a little",
     "outputs": "taking outputs",
     "inference": "clustering",
     "train": "training",
+    "refitting": "refitting the last layer",
     "findings": "describing groups",
     "report": "writing the report",
 }
@@ -75,6 +77,8 @@ class Bars:
         if self._display is None:
             return
         run, _, phase = what.rpartition("/")
+        if phase not in PHASES and phase != "done":
+            run, phase = "", what
         key = run or phase
         if key != "starting" and "starting" in self._bars:
             self._display.remove_task(self._bars.pop("starting"))

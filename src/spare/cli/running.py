@@ -39,18 +39,18 @@ def demo(*, out: Out = None, json: Json = False) -> None:
     with Bars() as bars:
         from spare import api
         from spare.report.text import demo_text
-        from spare.report.write import write_report
 
         with stoppable(bars) as progress:
             bench = api.bench(
                 "digits", methods=["erm", "spare"], seeds=[0], out=folder, progress=progress
             )
-            page = write_report(folder / "spare-seed0", progress=progress)
-    runs = {run.record["method"]: run.record for run in bench.runs}
+        runs = {run.record["method"]: run for run in bench.runs}
+        page = runs["spare"].write_report()
     if json:
-        print_json({"table": bench.table, "runs": runs, "report": str(page)})
+        records = {method: run.record for method, run in runs.items()}
+        print_json({"table": bench.table, "runs": records, "report": str(page)})
         return
-    print(demo_text(runs["erm"], runs["spare"]))
+    print(demo_text(runs["erm"].record, runs["spare"].record))
     print(f"\nOpen in a browser to see them: {page}")
     print("Run folders:")
     for run in bench.runs:
@@ -166,6 +166,7 @@ def bench(
     numbers = [_whole_number(word.strip()) for word in seeds.split(",") if word.strip()]
     with Bars() as bars:
         from spare import api
+        from spare.records.layout import TABLE
         from spare.report.text import bench_text
         from spare.runs.grid import RunsFailed
 
@@ -183,17 +184,16 @@ def bench(
                     **settings,
                 )
             except RunsFailed as failed:  # the others are shown first
-                if failed.table["rows"] and not json:
-                    print(bench_text(failed.table))
-                elif failed.table["rows"]:
-                    print_json(failed.table)
+                table = failed.bench.table
+                if table["rows"]:
+                    print_json(table) if json else print(bench_text(table))
                 raise
     if json:
         print_json(done.table | {"report": str(done.report)})
         return
     print(done)
     print(f"\nReport, to be opened in a browser: {done.report}")
-    print(f"Run folders and table.json: {done.folder}")
+    print(f"Run folders and {TABLE}: {done.folder}")
 
 
 def _whole_number(text: str) -> int:

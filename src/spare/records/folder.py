@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from spare.errors import RunError
 from spare.files import CHECKPOINT, build_folder, read_json, write_json
@@ -18,7 +18,7 @@ def do_once(
     folder: Path,
     request: Request,
     kind: Kind,
-    work: Callable[[Path], dict[str, Any]],
+    work: Callable[[Path], DiscoveryRecord],
     say: Callable[[str], None],
 ) -> DiscoveryRecord:
     """Do `work` in a folder and keep what it returns there as the record, or find it done.
@@ -37,18 +37,18 @@ def do_once(
 
     def fill(partial: Path) -> DiscoveryRecord:
         if (partial / REQUEST).exists():
-            _refuse_other(partial, upgraded(read_json(partial / REQUEST), partial), request)
+            _check_same_request(partial, upgraded(read_json(partial / REQUEST), partial), request)
         if (partial / name).exists():  # ended between the last write and the new name
             return read_record_file(partial / name)
         write_json(partial / REQUEST, request)
         try:
-            record = {**request, **work(partial)}
+            record = work(partial)
         except BaseException:
             if not any(partial.glob(f"*{CHECKPOINT}")):  # nothing to continue: leave no trace
                 shutil.rmtree(partial, ignore_errors=True)
             raise
         write_json(partial / name, record)
-        return cast(DiscoveryRecord, record)
+        return record
 
     return build_folder(folder, REQUEST, "working on", find, fill)
 
@@ -63,25 +63,26 @@ def finished(folder: Path, request: Request, kind: Kind = "run") -> DiscoveryRec
             f"{folder} exists and is not a folder of this kind (no {name}): choose another --out."
         )
     record = read_record_file(folder / name)
-    _refuse_other(folder, record, request)
+    _check_same_request(folder, record, request)
     return record
 
 
-def _refuse_other(folder: Path, record: Mapping[str, Any], wanted: Request) -> None:
+def _check_same_request(folder: Path, record: Mapping[str, Any], wanted: Request) -> None:
     wanted_parts: Mapping[str, Any] = wanted
     for part in ("task", "data", "method", "seed", "settings", "options"):
-        there, asked = record.get(part, ""), wanted_parts[part]
-        if there == asked:
+        recorded, requested = record.get(part, ""), wanted_parts[part]
+        if recorded == requested:
             continue
         if part == "data":
             raise RunError(
                 f"{folder} holds a run of {wanted['task']} as it was before the data changed: "
                 f"choose another --out, or delete that folder."
             )
-        if isinstance(there, dict) and isinstance(asked, dict):
-            part = next(k for k in sorted({*there, *asked}) if there.get(k) != asked.get(k))
-            there, asked = there.get(part), asked.get(part)
+        if isinstance(recorded, dict) and isinstance(requested, dict):
+            keys = sorted({*recorded, *requested})
+            part = next(key for key in keys if recorded.get(key) != requested.get(key))
+            recorded, requested = recorded.get(part), requested.get(part)
         raise RunError(
-            f"{folder} holds a run of another setting ({part} is {there!r} there, {asked!r} was "
-            f"asked for): choose another --out, or delete that folder."
+            f"{folder} holds a run of another setting ({part} is {recorded!r} there, "
+            f"{requested!r} was asked for): choose another --out, or delete that folder."
         )

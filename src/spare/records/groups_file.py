@@ -112,8 +112,7 @@ def read_groups(path: Path) -> GroupTable:
         raise InputError(f"{path} has no column 'cluster'; it has {', '.join(columns)}.")
     if "id" not in columns:
         raise InputError(f"{path} does not say which example a row is: add a column 'id'.")
-    about = _about(table, path)
-    powers = about.get("powers")
+    powers, weight_seed = _metadata(table, path)
     points = None
     if {"x", "y"} <= columns.keys():
         points = np.stack([_numbers(columns[name], name, path) for name in ("x", "y")], 1)
@@ -130,8 +129,8 @@ def read_groups(path: Path) -> GroupTable:
             else _numbers(columns["confidence"], "confidence", path)
         ),
         points=points,
-        powers=None if powers is None else {str(name): float(p) for name, p in powers.items()},
-        weight_seed=int(about.get("weight_seed", about.get("initial", 0))),
+        powers=powers,
+        weight_seed=weight_seed,
     )  # fmt: skip
 
 
@@ -186,13 +185,18 @@ def _read(path: Path) -> Any:
         raise InputError(f"{path} is not a table of groups: {error}") from error
 
 
-def _about(table: Any, path: Path) -> dict[str, Any]:
+def _metadata(table: Any, path: Path) -> tuple[dict[str, float] | None, int]:
+    """Sampling powers by class and the weight seed, of a file that SPARE wrote."""
     written = (table.schema.metadata or {}).get(b"spare")
     try:
         about = {} if written is None else json.loads(written)
-        if isinstance(about, dict):
-            return about
-    except ValueError:
+        # Files of version 0.1 call the weight seed "initial".
+        weight_seed = int(about.get("weight_seed", about.get("initial", 0)))
+        powers = about.get("powers")
+        if powers is not None:
+            powers = {str(name): float(power) for name, power in powers.items()}
+        return powers, weight_seed
+    except (ValueError, TypeError, AttributeError):
         pass
     raise InputError(f"the metadata of {path} is damaged: run the command that wrote it again.")
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spare.files import PARTIAL
+
 REQUEST = "settings.json"
 RUN = "run.json"
 DISCOVERY = "discovery.json"
@@ -26,7 +28,6 @@ WEIGHTS = "weights.safetensors"
 REPORT = "report.html"
 TABLE = "table.json"
 COMPARISON = "comparison.html"
-PARTIAL = ".partial"
 
 
 def run_name(method: str, seed: int) -> str:
@@ -37,6 +38,10 @@ def run_name(method: str, seed: int) -> str:
 def sheet_name(class_number: int) -> str:
     """The picture that shows examples of one class, one row per cluster."""
     return f"class-{class_number}.png"
+
+
+def is_bench(folder: Path) -> bool:
+    return (folder / TABLE).is_file()
 
 
 def find_runs(folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The records that run.json, discovery.json and table.json hold, and their one reader.
+"""The records that run.json and discovery.json hold, and their one reader.
 
 Accuracies are fractions of 1. Records that older versions wrote are upgraded when they are read.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict, cast
+from typing import Any, Literal, NotRequired, TypedDict, TypeGuard, cast
 
 from spare.errors import InputError, RunError
 from spare.files import read_json
-from spare.records.layout import DISCOVERY, RUN, TABLE
+from spare.records.layout import DISCOVERY, RUN
 
 #: Raised when what is written changes its meaning.
 FORMAT = 2
@@ -136,16 +136,21 @@ class Request(TypedDict):
     options: dict[str, Any]
 
 
-class DiscoveryRecord(Request):
+class Findings(TypedDict):
+    """What was found in the inferred groups."""
+
+    discovery: dict[str, ClassGroups] | None
+    verdict: NotRequired[Verdict]
+    associations: list[Association]
+
+
+class DiscoveryRecord(Request, Findings):
     """discovery.json."""
 
     kind: str
     sees: str
     #: Examples by split.
     splits: dict[str, int]
-    discovery: dict[str, ClassGroups] | None
-    verdict: NotRequired[Verdict]
-    associations: list[Association]
     notes: dict[str, Any]
     seconds: dict[str, float]
     examples_seen: int
@@ -156,8 +161,8 @@ class DiscoveryRecord(Request):
     command: str
 
 
-class RunRecord(DiscoveryRecord):
-    """run.json: what a discovery has, and what was trained with it."""
+class Training(TypedDict):
+    """How a model was trained, and how it does."""
 
     selection: str
     selected_epoch: int
@@ -170,47 +175,11 @@ class RunRecord(DiscoveryRecord):
     scores: dict[str, dict[str, Scores]]
     #: False where a "group" in the scores is a class.
     groups_known: bool
-    history: list[dict[str, float]]
+    history: list[dict[str, Any]]
 
 
-class Spread(TypedDict):
-    """One number over seeds."""
-
-    mean: float
-    sd: float
-    #: 95 % of the mean, by Student's t; None for one seed.
-    interval: Interval | None
-    values: list[float]
-
-
-class Row(TypedDict):
-    """One method of a bench, over its seeds."""
-
-    task: str
-    method: str
-    selection: str
-    sees: str
-    split: str
-    seeds: list[int]
-    settings: dict[str, Any]
-    options: dict[str, Any]
-    seconds: float
-    examples_seen: int
-    peak_memory_mb: float
-    #: By name of the score: a Spread, or spreads by name for gaps and inferred groups.
-    selected: dict[str, Any]
-    last: dict[str, Any]
-    paper_rule: NotRequired[dict[str, Any]]
-    paper_rule_name: NotRequired[str]
-    cost: NotRequired[dict[str, float]]
-    spare_minus_this: NotRequired[dict[str, Any]]
-
-
-class BenchTable(TypedDict):
-    """table.json."""
-
-    rows: list[Row]
-    command: NotRequired[str]
+class RunRecord(DiscoveryRecord, Training):
+    """run.json: what a discovery has, and what was trained with it."""
 
 
 Kind = Literal["run", "discovery"]
@@ -233,10 +202,10 @@ def read_run(folder: Path) -> RunRecord:
     record = read_record(folder)
     if not is_run(record):
         raise InputError(f"{folder} is a discovery, which has no scores: name a run's folder.")
-    return cast(RunRecord, record)
+    return record
 
 
-def is_run(record: Mapping[str, Any]) -> bool:
+def is_run(record: DiscoveryRecord) -> TypeGuard[RunRecord]:
     return "scores" in record
 
 
@@ -244,15 +213,11 @@ def read_record_file(path: Path) -> DiscoveryRecord | RunRecord:
     return upgraded(read_json(path), path.parent)
 
 
-def read_table(folder: Path) -> BenchTable:
-    """The table of a bench."""
-    table: BenchTable = read_json(folder / TABLE)
-    return table
-
-
-def upgraded(record: dict[str, Any], folder: Path | str) -> DiscoveryRecord | RunRecord:
+def upgraded(record: Any, folder: Path | str) -> DiscoveryRecord | RunRecord:
     """A record as this version writes it; one of a newer version is refused."""
-    written = record.get("format", 0)
+    written = record.get("format", 0) if isinstance(record, dict) else None
+    if not isinstance(written, int) or not Request.__required_keys__ - {"format"} <= record.keys():
+        raise RunError(f"{folder} does not hold a record that spare-ml wrote: name another folder.")
     if written > FORMAT:
         raise RunError(f"{folder} was written by a newer version of spare-ml: upgrade to read it.")
     if written < FORMAT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spare.records.record import BenchTable, Spread
+from spare.records.bench_table import BenchTable, Spread
 from spare.report.sections import Section, percent
 
 

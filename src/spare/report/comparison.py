@@ -9,7 +9,7 @@ from typing import Any
 from spare.errors import InputError
 from spare.files import write_text
 from spare.records.layout import COMPARISON
-from spare.records.record import GroupScore, RunRecord, is_run, read_record
+from spare.records.record import GroupScore, RunRecord, read_run
 from spare.report import charts
 from spare.report.frame import page_environment, page_title
 from spare.report.saliency_panels import Pictured, worst_group_panels
@@ -31,14 +31,7 @@ def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
     """The records of runs that can be compared."""
     if len(folders) < 2:
         raise InputError("name at least two run folders to compare.")
-    records: list[RunRecord] = []
-    for folder in folders:
-        record = read_record(folder)
-        if not is_run(record):
-            raise InputError(
-                f"{folder} is a discovery, which has no scores to compare: name a run's folder."
-            )
-        records.append(record)  # type: ignore[arg-type]
+    records = [read_run(folder) for folder in folders]
     tasks = sorted({record["task"] for record in records})
     if len(tasks) > 1:
         raise InputError(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
 
 from markupsafe import Markup
 
-from spare.records.record import BenchTable, DiscoveryRecord, RunRecord, is_run
+from spare.records.bench_table import BenchTable
+from spare.records.record import DiscoveryRecord, RunRecord, is_run
 from spare.report.bench_sections import bench_sections
 from spare.report.charts import shortened
 from spare.report.sections import (
@@ -25,7 +25,7 @@ CELL = "padding: .2em .6em; text-align: {}"
 
 def record_html(record: DiscoveryRecord | RunRecord) -> str:
     """A run or a discovery: its scores, its verdict, and the groups of each class."""
-    scores = score_sections(cast(RunRecord, record)) if is_run(record) else []
+    scores = score_sections(record) if is_run(record) else []
     return _html([*scores, *discovery_sections(record)])
 
 

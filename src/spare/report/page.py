@@ -16,9 +16,9 @@ import numpy as np
 
 from spare.files import write_text
 from spare.findings.verdict import BOUNDS
-from spare.records.groups_file import GroupTable, read_recorded_groups
+from spare.records.groups_file import GroupTable
 from spare.records.layout import REPORT
-from spare.records.record import DiscoveryRecord, RunRecord, Scores, is_run, read_record
+from spare.records.record import DiscoveryRecord, RunRecord, Scores, is_run
 from spare.report import charts
 from spare.report.class_panels import ClassEntry, class_entries
 from spare.report.frame import page_environment, page_title, script_data
@@ -40,10 +40,13 @@ MOST_CLASSES_IN_TABLE = 30
 MOSTLY = 0.5
 
 
-def write_page(folder: Path, pictured: Pictured | None = None) -> Path:
-    """Write the page of a run or a discovery, from what its folder holds."""
-    record = read_record(folder)
-    table = read_recorded_groups(folder, record["discovery"])
+def write_page(
+    folder: Path,
+    record: DiscoveryRecord | RunRecord,
+    table: GroupTable | None,
+    pictured: Pictured | None = None,
+) -> Path:
+    """Write the page of a run or a discovery from its record and its groups."""
     write_text(folder / REPORT, render(record, table, pictured))
     return folder / REPORT
 
@@ -152,7 +155,7 @@ def _scores(record: DiscoveryRecord | RunRecord) -> list[dict[str, Any]]:
                 for name, group in scores["selected"]["groups"].items()
             ],
         }
-        for split, scores in cast(RunRecord, record)["scores"].items()
+        for split, scores in record["scores"].items()
     ]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from spare.data.task import Task
 from spare.data.viewing import pictures
 from spare.files import write_atomic
-from spare.records.groups_file import read_recorded_groups
+from spare.records.groups_file import GroupTable
 from spare.records.layout import sheet_name
 from spare.records.record import DiscoveryRecord
 
@@ -20,7 +20,9 @@ SIDE = 96
 GAP = 4
 
 
-def write_sheets(folder: Path, task: Task, record: DiscoveryRecord) -> dict[str, str]:
+def write_sheets(
+    folder: Path, task: Task, record: DiscoveryRecord, table: GroupTable | None
+) -> dict[str, str]:
     """Write a sheet for every class of a folder's record, rows from the largest cluster down.
 
     Returns
@@ -28,7 +30,6 @@ def write_sheets(folder: Path, task: Task, record: DiscoveryRecord) -> dict[str,
     dict
         The name of each class's file; {} for data without pictures.
     """
-    table = read_recorded_groups(folder, record["discovery"])
     if table is None or pictures(task.train.inputs, np.arange(1)) is None:
         return {}
     written: dict[str, str] = {}

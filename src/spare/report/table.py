@@ -10,8 +10,9 @@ import numpy as np
 
 from spare.errors import InputError
 from spare.files import write_text
-from spare.records.layout import REPORT, find_runs
-from spare.records.record import BenchTable, RunRecord, Spread, read_run, read_table
+from spare.records.bench_table import BenchTable, Spread
+from spare.records.layout import REPORT, RUN, run_name
+from spare.records.record import RunRecord, read_run
 from spare.report import charts
 from spare.report.frame import page_environment, page_title
 from spare.report.saliency_panels import Pictured, worst_group_panels
@@ -37,30 +38,30 @@ class Recovery(NamedTuple):
     precision: float | None
 
 
-def write_table_page(folder: Path, pictured: Pictured | None = None) -> Path:
+def write_table_page(
+    folder: Path,
+    table: BenchTable,
+    runs: Mapping[str, Sequence[StoredRun]],
+    pictured: Pictured | None = None,
+) -> Path:
     """Write report.html of a bench folder.
 
     pictured    networks of some of its runs, by the names of their methods
     """
-    runs = {
-        method: [run.record for run in stored] for method, stored in runs_by_method(folder).items()
-    }
-    write_text(folder / REPORT, render(read_table(folder), runs, pictured))
+    records = {method: [run.record for run in stored] for method, stored in runs.items()}
+    write_text(folder / REPORT, render(table, records, pictured))
     return folder / REPORT
 
 
-def runs_by_method(folder: Path) -> dict[str, list[StoredRun]]:
-    """The runs of a bench's table, by method, in the order of their seeds."""
-    runs = [StoredRun(run, read_run(run)) for run in find_runs(folder) if run.parent == folder]
-    runs.sort(key=lambda run: run.record["seed"])
-    return {
-        row["method"]: [
-            run
-            for run in runs
-            if run.record["method"] == row["method"] and run.record["seed"] in row["seeds"]
+def runs_by_method(folder: Path, table: BenchTable) -> dict[str, list[StoredRun]]:
+    """The runs of a bench's table, by method, in the order of their seeds; no other folder's."""
+    runs: dict[str, list[StoredRun]] = {}
+    for row in table["rows"]:
+        folders = [folder / run_name(row["method"], seed) for seed in sorted(row["seeds"])]
+        runs[row["method"]] = [
+            StoredRun(run, read_run(run)) for run in folders if (run / RUN).is_file()
         ]
-        for row in read_table(folder)["rows"]
-    }
+    return runs
 
 
 def render(

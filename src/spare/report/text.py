@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
-from spare.records.record import BenchTable, DiscoveryRecord, RunRecord, is_run
+from spare.records.bench_table import BenchTable
+from spare.records.record import DiscoveryRecord, RunRecord, is_run
 from spare.report.bench_sections import bench_sections
 from spare.report.sections import (
     Section,
@@ -51,8 +52,8 @@ def discovery_text(record: DiscoveryRecord) -> str:
 
 def record_text(record: DiscoveryRecord | RunRecord) -> str:
     """A run or a discovery: its scores, if it has any, and what was found in each class."""
-    scores = score_sections(cast(RunRecord, record)) if is_run(record) else []
-    return _text([*scores, *discovery_sections(record)])
+    scores = scores_text(record) if is_run(record) else ""
+    return "\n\n".join(text for text in (scores, discovery_text(record)) if text)
 
 
 def bench_text(table: BenchTable) -> str:

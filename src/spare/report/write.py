@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torch import nn
@@ -10,7 +10,9 @@ from torch import nn
 from spare.data.task import Task
 from spare.errors import SpareError
 from spare.progress import SILENT, Progress
-from spare.records.layout import TABLE
+from spare.records.bench_table import read_table
+from spare.records.groups_file import read_recorded_groups
+from spare.records.layout import is_bench
 from spare.records.record import DiscoveryRecord, RunRecord, is_run, read_record
 from spare.report.comparison import read_runs, run_names, write_comparison
 from spare.report.page import write_page
@@ -31,35 +33,34 @@ def write_report(
     trust: bool = False,
     progress: Progress = SILENT,
 ) -> Path:
-    """report.html of a run, a discovery or a bench.
+    """Write report.html of a run, a discovery or a bench.
 
     Without pictures, and saying so, where the data is not there or is not what it was.
 
     Parameters
     ----------
     finished
-        The run that just ended: its data need not be found and loaded again.
+        The run that just ended: its plan is known, and its data need not be loaded again.
     layer
-        The layer at which saliency is taken; empty: it is found.
+        The layer at which saliency is taken; the last one that keeps places if empty.
     trust
-        Whether code of the user's own that the record names may be imported.
+        Whether code that the record names may be imported.
     """
-    if (folder / TABLE).is_file():
-        return _write_bench_page(folder, data, layer, trust, progress)
+    if is_bench(folder):
+        return write_bench_report(folder, data=data, layer=layer, trust=trust, progress=progress)
     progress.report("report", 0, 1)
     record = read_record(folder)
+    groups = read_recorded_groups(folder, record["discovery"])
     pictured = None
     try:
         plan, task = _plan_and_task(folder, record, finished, data, trust, progress)
         pictured = _pictured(folder, record, plan, task, layer, progress)
+        if not is_run(record):
+            write_sheets(folder, task, record, groups)
     except SpareError as error:
-        progress.say(f"warning: the report has no pictures: {error}")
-    page = write_page(folder, pictured)
-    if pictured is not None and not is_run(record):
-        try:
-            write_sheets(folder, pictured.task, record)
-        except SpareError as error:  # files that are gone
-            progress.say(f"warning: the sheets of pictures are not written: {error}")
+        missing = "has no pictures" if pictured is None else "has no sheets of pictures beside it"
+        progress.say(f"warning: the report {missing}: {error}")
+    page = write_page(folder, record, groups, pictured)
     progress.report("report", 1, 1)
     return page
 
@@ -77,11 +78,13 @@ def _plan_and_task(
     plan = plan_of(record, data, trust) if finished is None else finished.plan
     try:
         check_unchanged(plan, record)
-        task = plan.load_task(record["seed"], progress)
+        return plan, plan.load_task(record["seed"], progress)
     except SpareError as error:
         task = task_by_name(folder, record, plan, progress)
+        if task is None:
+            raise
         progress.say(f"warning: pictures are looked up by their names: {error}")
-    return plan, task
+        return plan, task
 
 
 def _pictured(
@@ -95,15 +98,45 @@ def _pictured(
     """The pictures of this folder's page, and its networks: the early one, from which the groups
     come, beside the one that was trained."""
     epoch = record["notes"].get("separated_at")
-    early = "reference model" if epoch is None else f"plain, after epoch {epoch}"
-    trained = f"{record['method']}, epoch {record.get('selected_epoch')}"
+    wanted = {"early": "reference model" if epoch is None else f"plain, after epoch {epoch}"}
+    if is_run(record):
+        wanted["selected"] = f"{record['method']}, epoch {record['selected_epoch']}"
     networks: dict[str, nn.Module] = {}
     try:
-        wanted = {"early": early, "selected": trained}
         networks = networks_of(folder, wanted, plan, task, progress)
     except SpareError as error:
         progress.say(f"warning: the report does not show where the model looks: {error}")
     return Pictured(task, networks, layer)
+
+
+def write_bench_report(
+    folder: Path,
+    *,
+    plans: Mapping[str, Plan] | None = None,
+    data: Path | None = None,
+    layer: str = "",
+    trust: bool = False,
+    progress: Progress = SILENT,
+) -> Path:
+    """Write report.html of a bench, with where plain training and SPARE look, or the first two
+    methods, each with its first seed.
+
+    Parameters
+    ----------
+    plans
+        Of a bench that just ended, by method: nothing is restored from records, so that no code is
+        imported that a record names.
+    """
+    progress.report("report", 0, 1)
+    table = read_table(folder)
+    runs = runs_by_method(folder, table)
+    there = [method for method, stored in runs.items() if stored]
+    wanted = ["erm", "spare"] if {"erm", "spare"} <= set(there) else there[:2]
+    firsts = [(method, *runs[method][0]) for method in wanted]
+    pictured = side_by_side(firsts, data, layer, trust, progress, plans or {})
+    page = write_table_page(folder, table, runs, pictured)
+    progress.report("report", 1, 1)
+    return page
 
 
 def write_comparison_of(
@@ -115,20 +148,10 @@ def write_comparison_of(
     trust: bool = False,
     progress: Progress = SILENT,
 ) -> Path:
-    """One page of several runs of one task, with where each looks if the data is there."""
+    """Write one page of several runs of one task, with where each looks if the data is there."""
     records = read_runs(folders)
     runs = list(zip(run_names(records), folders, records, strict=True))
     return write_comparison(records, out, side_by_side(runs, data, layer, trust, progress))
-
-
-def _write_bench_page(
-    folder: Path, data: Path | None, layer: str, trust: bool, progress: Progress
-) -> Path:
-    """Where plain training and SPARE look, or the first two methods, each with its first seed."""
-    runs = {method: runs for method, runs in runs_by_method(folder).items() if runs}
-    wanted = ["erm", "spare"] if {"erm", "spare"} <= runs.keys() else list(runs)[:2]
-    firsts = [(name, *runs[name][0]) for name in wanted]
-    return write_table_page(folder, side_by_side(firsts, data, layer, trust, progress))
 
 
 def side_by_side(
@@ -137,13 +160,14 @@ def side_by_side(
     layer: str,
     trust: bool,
     progress: Progress,
+    plans: Mapping[str, Plan] | None = None,
 ) -> Pictured | None:
     """The pictures of the first run's data, and the selected network of each run."""
     networks: dict[str, nn.Module] = {}
     task: Task | None = None
     for name, folder, record in runs:
         try:
-            plan = plan_of(record, data, trust)
+            plan = (plans or {}).get(name) or plan_of(record, data, trust)
             check_unchanged(plan, record)
             task = task or plan.load_task(record["seed"], progress)
             networks |= networks_of(folder, {"selected": name}, plan, task, progress)

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 import spare
-from spare.errors import SpareWarning
+from spare.errors import InputError, SpareWarning
 from spare.records.record import Code
 
 VERSIONED = ("torch", "torchvision", "numpy", "scikit-learn")
@@ -28,6 +28,8 @@ PARENT = "SPARE_PARENT"
 @contextlib.contextmanager
 def limited_threads(count: int | None) -> Iterator[None]:
     """The number of threads changes the last bits of a sum, so a run fixes it; None for all."""
+    if count is not None and count < 1:
+        raise InputError(f"threads is at least 1, or 0 for all, not {count}.")
     before = torch.get_num_threads()
     torch.set_num_threads(count or os.cpu_count() or 1)
     try:

@@ -15,26 +15,35 @@ from typing import Any, cast
 
 from spare.datasets import Source
 from spare.errors import InputError, Interrupted, RunError, SpareError, unknown
-from spare.files import write_json
 from spare.methods import METHODS, method_named
 from spare.progress import SILENT, Progress
+from spare.records.bench_table import BenchTable, write_table
 from spare.records.folder import finished
-from spare.records.layout import RUN, TABLE, run_name
-from spare.records.record import BenchTable, RunRecord, read_run
+from spare.records.layout import RUN, run_name
+from spare.records.record import RunRecord, read_run
 from spare.runs.plan import Plan, known_settings, make_plan
-from spare.runs.pool import work_off
+from spare.runs.pool import run_jobs
 from spare.runs.run import run
 from spare.runs.table import table
 from spare.runs.values import written
 from spare.runs.worker import Job
 
 
-class RunsFailed(RunError):
-    """Some runs of a grid failed; `table` is that of the others."""
+@dataclass(frozen=True)
+class FinishedBench:
+    """A finished bench: its table, and the plan of every method."""
 
-    def __init__(self, failures: Sequence[str], table: BenchTable):
+    folder: Path
+    table: BenchTable
+    plans: dict[str, Plan]
+
+
+class RunsFailed(RunError):
+    """Some runs of a grid failed; `bench` has the others."""
+
+    def __init__(self, failures: Sequence[str], bench: FinishedBench):
         super().__init__(f"{len(failures)} of the runs failed: {'; '.join(failures)}")
-        self.table = table
+        self.bench = bench
 
 
 @dataclass(frozen=True)
@@ -56,8 +65,10 @@ def bench(
     given_model: Any = None,
     jobs: int | None = None,
     progress: Progress = SILENT,
-) -> BenchTable:
-    """Run every method with every seed; returns the table, which is also written to the folder."""
+) -> FinishedBench:
+    """Run every method with every seed, and write the table."""
+    if jobs is not None and jobs < 1:
+        raise InputError(f"jobs is at least 1, or 0 for all cores, not {jobs}.")
     grid = plan_grid(source, methods, seeds, out, overrides or {}, given_model)
     records: dict[str, RunRecord] = {}
     todo = deque[Job]()
@@ -71,16 +82,17 @@ def bench(
     if source.in_memory or given_model is not None:  # what no other process can be told of
         failures = _run_here(todo, grid, progress)
     else:
-        failures = work_off(todo, jobs, progress)
+        failures = run_jobs(todo, jobs, progress)
     for job in grid.jobs:
         if job.name not in records and (job.folder / RUN).exists():
             records[job.name] = read_run(job.folder)
     summary = table(records[job.name] for job in grid.jobs if job.name in records)
     summary["command"] = grid.command
-    write_json(out / TABLE, summary)
+    write_table(out, summary)
+    bench = FinishedBench(out, summary, grid.plans)
     if failures:
-        raise RunsFailed(failures, summary)
-    return summary
+        raise RunsFailed(failures, bench)
+    return bench
 
 
 def plan_grid(
@@ -107,17 +119,24 @@ def plan_grid(
         name: {key: value for key, value in overrides.items() if key in keys}
         for name, keys in known.items()
     }
+    plans = {
+        name: make_plan(source, method_named(name), overrides_of[name], given_model)
+        for name in methods
+    }
     return Grid(
         # Seeds outermost: after a third of the time every method has a number.
         jobs=[
-            Job(source, method, seed, out / run_name(method, seed), overrides_of[method])
+            Job(
+                source,
+                name,
+                seed,
+                out / run_name(name, seed),
+                plans[name].plain(overrides_of[name]),
+            )
             for seed in seeds
-            for method in methods
-        ],
-        plans={
-            name: make_plan(source, method_named(name), overrides_of[name], given_model)
             for name in methods
-        },
+        ],
+        plans=plans,
         command=_command(source.name, methods, seeds, overrides),
     )
 
@@ -140,9 +159,10 @@ def _run_here(todo: deque[Job], grid: Grid, progress: Progress) -> list[str]:
             progress.say(f"{job.name} is done")
         except Interrupted:
             raise
-        except SpareError as error:
-            failures.append(f"{job.name}: {error}")
-            progress.say(f"{job.name} failed: {error}")
+        except Exception as error:  # whatever a model or data of the user's own raises
+            message = str(error) if isinstance(error, SpareError) else repr(error)
+            failures.append(f"{job.name}: {message}")
+            progress.say(f"{job.name} failed: {message}")
     return failures
 
 

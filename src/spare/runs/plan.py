@@ -65,6 +65,11 @@ class Plan:
     def flat_options(self) -> dict[str, Any]:
         return plain(dataclasses.asdict(self.options))
 
+    def plain(self, keys: Iterable[str]) -> dict[str, Any]:
+        """The values of these settings and options, as JSON can hold them."""
+        values = self.flat_settings() | self.flat_options()
+        return {key: values[key] for key in keys}
+
     def request(self, seed: int) -> Request:
         """What a run folder is checked against before it is skipped or continued."""
         return {
@@ -150,6 +155,7 @@ def make_plan(
 ) -> Plan:
     """Merge the three layers for one task and one method."""
     kinds = known_settings(source, method)
+    _refuse_name_twice(source, method, kinds)
     values: dict[str, dict[str, Any]] = {home: {} for home in kinds}
     origin, preset = preset_of(source)
     layers = [
@@ -178,6 +184,20 @@ def make_plan(
         options=method.options(**values["options"]),
         given_model=given_model,
     )
+
+
+def _refuse_name_twice(
+    source: Source, method: Method, kinds: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Settings, choices and options share one space of names: a key must mean one thing."""
+    for choice in kinds["choices"]:
+        home = next((h for h in ("settings", "model", "options") if choice in kinds[h]), None)
+        if home is not None:
+            owner = f"an option of {method.name}" if home == "options" else "a setting"
+            raise InputError(
+                f"{source.name} has a choice called {choice!r}, which is the name of {owner}: call "
+                f"the parameter of its load something else."
+            )
 
 
 def _learns_slowly(model: Mapping[str, Any], choices: Mapping[str, Any]) -> bool:
@@ -241,11 +261,19 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, str]:
 def _choice_types(source: Source) -> dict[str, Any]:
     """The keyword-only parameters of a data set's `load`, with their types."""
     hints = typing.get_type_hints(source.load)
-    return {
-        name: hints[name]
-        for name, parameter in inspect.signature(source.load).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
+    types_ = {}
+    for name, parameter in inspect.signature(source.load).parameters.items():
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            continue
+        if name not in hints or (
+            parameter.default is parameter.empty and not dataclasses.is_dataclass(hints[name])
+        ):
+            raise InputError(
+                f"the parameter {name!r} of the load of {source.name} needs a type and a default, "
+                f"as in {name}: float = 0.5."
+            )
+        types_[name] = hints[name]
+    return types_
 
 
 def _choices(source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -257,7 +285,7 @@ def _choices(source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
     for name, kind in _choice_types(source).items():
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             types_ |= typed_fields(kind)
-            defaults |= {field.name: field.default for field in dataclasses.fields(kind)}
+            defaults |= dataclasses.asdict(kind())
         else:
             types_[name] = kind
             defaults[name] = parameters[name].default

@@ -21,7 +21,7 @@ from spare.runs.worker import Job
 LAST_LINES = 20
 
 
-def work_off(todo: deque[Job], workers: int | None, progress: Progress) -> list[str]:
+def run_jobs(todo: deque[Job], workers: int | None, progress: Progress) -> list[str]:
     """Do every job in `workers` processes at a time; returns a sentence for each that failed."""
     failures: list[str] = []
     events: queue.Queue[tuple[_Worker, dict[str, Any]]] = queue.Queue()
@@ -50,6 +50,7 @@ def work_off(todo: deque[Job], workers: int | None, progress: Progress) -> list[
                 worker.job = None
                 if event.get("gone"):
                     pool.remove(worker)
+                    worker.close()
                 if job is None or (stopping and event["end"]):
                     continue
                 if event["end"]:
@@ -96,7 +97,8 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             env=os.environ | alone | {PARENT: str(os.getpid())},
         )
         self._events = events
@@ -116,7 +118,8 @@ class _Worker:
         errors = threading.Thread(target=lambda: last.extend(self.process.stderr or ()))
         errors.start()
         for line in self.process.stdout:
-            self._events.put((self, json.loads(line)))
+            with contextlib.suppress(ValueError):  # half a line, of a worker that was killed
+                self._events.put((self, json.loads(line)))
         errors.join()
         code = self.process.wait()
         lines = [line.strip() for line in last if line.strip()]

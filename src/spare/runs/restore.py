@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from spare.data.inputs import ConcatInputs, SubsetInputs, shape_of
 from spare.data.task import Split, Task
 from spare.datasets import locate, names_code
+from spare.datasets.source import HUGGING_FACE
 from spare.errors import InputError, RunError, SpareError, reason
 from spare.methods import discovery_with, method_named
 from spare.models import builder
@@ -31,12 +32,13 @@ from spare.training.frozen import full_network
 
 def plan_of(record: DiscoveryRecord, data: Path | None = None, trust: bool = False) -> Plan:
     """The plan of a folder's run, for the data as it is now."""
-    asked = record["settings"] | record["options"]
+    settings = record["settings"] | record["options"]
     if not trust:
-        _refuse_code(record, asked)
-    source = locate(record["task"], data, asked)
+        _refuse_code(record, settings)
+    source = locate(record["task"], data, settings)
     name = record["method"]
-    return make_plan(source, method_named(name) if is_run(record) else discovery_with(name), asked)
+    method = method_named(name) if is_run(record) else discovery_with(name)
+    return make_plan(source, method, settings)
 
 
 def load_data(
@@ -47,17 +49,22 @@ def load_data(
     return make_plan(source, method_named("erm"), overrides).load_task(0, progress)
 
 
-def _refuse_code(record: DiscoveryRecord, asked: Mapping[str, Any]) -> None:
-    """Nothing that a folder names is imported: it may be anyone's."""
-    model = str(asked.get("model", ""))
+def _refuse_code(record: DiscoveryRecord, settings: Mapping[str, Any]) -> None:
+    """Nothing that a folder names is imported or fetched: the folder may be anyone's."""
+    task = record["task"]
+    if task.startswith(HUGGING_FACE):
+        raise InputError(
+            f"its data set is {task!r}, which might be fetched: use --trust if that is meant."
+        )
+    model = str(settings.get("model", ""))
     if model.startswith(GIVEN):
         raise InputError(f"its model ({model}) was given in Python and is not stored.")
     named = {
         "method": record["method"],
         "model": "" if model.startswith("timm:") else model,
-        "selection rule": str(asked.get("selection", "")),
-        "clusterer": str(asked.get("clusterer", "")),
-        "data set": record["task"] if names_code(record["task"]) else "",
+        "selection rule": str(settings.get("selection", "")),
+        "clusterer": str(settings.get("clusterer", "")),
+        "data set": task if names_code(task) else "",
     }
     for what, name in named.items():
         if ":" in name:
@@ -71,12 +78,14 @@ def check_unchanged(plan: Plan, record: DiscoveryRecord) -> None:
         raise SpareError(f"{record['task']} has changed since.")
 
 
-def task_by_name(folder: Path, record: DiscoveryRecord, plan: Plan, progress: Progress) -> Task:
-    """The examples of groups.parquet with the pictures that are still there under their names, for
-    data of which files are gone; the true groups of such data are not looked for."""
+def task_by_name(
+    folder: Path, record: DiscoveryRecord, plan: Plan, progress: Progress
+) -> Task | None:
+    """The examples of a folder's groups with the pictures that are still there under their names,
+    for data of which files are gone; None if there are none. True groups are not looked for."""
     groups = read_recorded_groups(folder, record["discovery"])
     if groups is None or groups.names is None or "skip_bad" not in plan.choices:
-        raise SpareError(f"{record['task']} has changed since.")
+        return None
     assert groups.labels is not None
     tolerant = replace(plan, choices=plan.choices | {"skip_bad": True})
     task = tolerant.load_task(record["seed"], progress)
@@ -85,7 +94,7 @@ def task_by_name(folder: Path, record: DiscoveryRecord, plan: Plan, progress: Pr
     row_of = {name: row for row, name in enumerate(names)}
     rows = np.array([row_of.get(name, -1) for name in groups.names])
     if (rows < 0).all():
-        raise SpareError(f"none of the pictures of {record['task']} are there any more.")
+        return None
     classes = list(record["discovery"] or {})
     inputs = SubsetInputs(ConcatInputs(*(split.inputs for split in splits.values())), rows)
     return Task(

@@ -11,13 +11,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from warnings import warn
 
 import numpy as np
 import torch
 
 from spare.data.task import Task
-from spare.errors import InputError, check_seed
+from spare.errors import InputError, SpareError, SpareWarning, check_seed, reason
 from spare.findings.associations import associations_of
 from spare.findings.describe import components, describe_groups
 from spare.findings.verdict import verdict_of
@@ -25,7 +25,7 @@ from spare.methods import Fitted
 from spare.progress import SILENT, Progress
 from spare.records.folder import do_once
 from spare.records.groups_file import write_groups
-from spare.records.record import DiscoveryRecord, Kind
+from spare.records.record import DiscoveryRecord, Findings, Kind, RunRecord, Training
 from spare.records.weights_file import write_weights
 from spare.runs.environment import (
     code_version,
@@ -36,7 +36,14 @@ from spare.runs.environment import (
     versions,
 )
 from spare.runs.plan import Plan, with_model
-from spare.runs.scoring import check_task, judge_of, kept_epochs, rules_of, score
+from spare.runs.scoring import (
+    check_labels,
+    check_rule,
+    judge_of,
+    kept_epochs,
+    rules_of,
+    score,
+)
 from spare.training.loop import Kept, Trained
 from spare.training.stages import Stages
 
@@ -64,7 +71,7 @@ def run(
     check_seed(seed)
     loaded: list[Task] = []
 
-    def work(partial: Path) -> dict[str, Any]:
+    def work(partial: Path) -> DiscoveryRecord:
         with limited_threads(threads):
             task, record = _walk(plan, seed, partial, progress)
         loaded.append(task)
@@ -75,24 +82,24 @@ def run(
     return Finished(folder, plan, record, loaded[0] if loaded else None)
 
 
-def _walk(plan: Plan, seed: int, partial: Path, progress: Progress) -> tuple[Task, dict[str, Any]]:
-    """The data as it was loaded, and what the record holds beside the request."""
+def _walk(plan: Plan, seed: int, partial: Path, progress: Progress) -> tuple[Task, DiscoveryRecord]:
+    """The data as it was loaded, and the record."""
     forget_peak_memory()
     started = time.perf_counter()
     method, settings = plan.method, plan.settings
     with collected_warnings(progress.say) as warnings:
         data = plan.load_task(seed, progress)
         task = with_model(data, plan, progress)
+    if method.trains and task.holds_outputs:
+        raise InputError(
+            f"{plan.source.name} holds a model's outputs (one column per class), which cannot be "
+            f"trained on: use spare discover, or --set treat_as=embeddings if they are not outputs."
+        )
     sees = method.sees(plan.options)
+    check_labels(task, method, sees)
     rules = {"selected": settings.selection}
     if method.trains:
-        if task.holds_outputs:
-            raise InputError(
-                f"{plan.source.name} holds a model's outputs (one column per class), which cannot "
-                f"be trained on: use spare discover, or --set treat_as=embeddings if they are not "
-                f"outputs."
-            )
-        check_task(task, method, sees, settings.selection)
+        check_rule(task, method, settings.selection)
         rules = rules_of(task, method, settings.selection)
     kept: dict[str, Trained] = {}
     stages = Stages(
@@ -105,33 +112,33 @@ def _walk(plan: Plan, seed: int, partial: Path, progress: Progress) -> tuple[Tas
     )
     with collected_warnings(progress.say) as more_warnings:
         fitted = method.fit(task.as_seen_by(sees), stages, plan.options)
-    trained_part: dict[str, Any] = {}
-    states = {}
+    inferred = fitted.inferred
+    training: Training | None = None
+    states = {} if inferred is None or inferred.early is None else {"early": inferred.early}
     if fitted.trained is not None:
-        trained = kept[fitted.trained.name]
+        trained = kept.get(fitted.trained.name, fitted.trained)
         epochs = kept_epochs(fitted, trained, rules)
-        trained_part = _trained_part(task, fitted, trained, epochs, plan, rules)
+        training = _training(task, fitted, trained, epochs, plan, rules)
         states = {when: epoch.state for when, epoch in epochs.items() if when != "paper_rule"}
-    elif fitted.inferred is not None and fitted.inferred.early is not None:
-        states = {"early": fitted.inferred.early}
     if states:
         write_weights(partial, states)
     scored = time.perf_counter()
-    findings = _findings(data, task, fitted, sees, partial, seed, progress)
+    with collected_warnings(progress.say) as last_warnings:
+        findings = _findings(data, task, fitted, sees, partial, seed, progress)
     now = time.perf_counter()
-    phases = stages.seconds | {"findings": now - scored}
+    seconds = stages.seconds | {"findings": now - scored}
     # Work of an interrupted process counts too: a stage's clock is in its checkpoint.
-    phases["total"] = max(now - started, sum(phases.values()))
-    notes = fitted.notes if fitted.inferred is None else fitted.inferred.notes | fitted.notes
-    warnings += more_warnings
-    return data, {
+    seconds["total"] = max(now - started, sum(seconds.values()))
+    notes = fitted.notes if inferred is None else inferred.notes | fitted.notes
+    warnings += more_warnings + last_warnings
+    record: DiscoveryRecord = {
+        **plan.request(seed),
         "kind": plan.source.kind,
         "sees": sees,
         "splits": {name: len(split) for name, split in task.splits().items()},
-        **trained_part,
         **findings,
         "notes": notes | ({"warnings": warnings} if warnings else {}),
-        "seconds": {name: round(value, 3) for name, value in phases.items()},
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "examples_seen": stages.examples_seen,
         "peak_memory_mb": round(peak_memory_mb(), 1),
         "threads": torch.get_num_threads(),
@@ -139,32 +146,35 @@ def _walk(plan: Plan, seed: int, partial: Path, progress: Progress) -> tuple[Tas
         "code": code_version(),
         "command": plan.command(seed),
     }
+    if training is None:
+        return data, record
+    run_record: RunRecord = {**record, **training}
+    return data, run_record
 
 
-def _trained_part(
+def _training(
     task: Task,
     fitted: Fitted,
     trained: Trained,
     epochs: dict[str, Kept],
     plan: Plan,
     rules: dict[str, str],
-) -> dict[str, Any]:
+) -> Training:
     """What a run's record has beyond a discovery's."""
-    part: dict[str, Any] = {
+    training: Training = {
         "selection": plan.settings.selection,
         "selected_epoch": epochs["selected"].epoch,
-    }
-    if "paper_rule" in epochs:
-        part["paper_rule"] = rules["paper_rule"]
-        part["paper_rule_epoch"] = epochs["paper_rule"].epoch
-    if "early" in epochs:
-        part["early_epoch"] = epochs["early"].epoch
-    return part | {
         "scores": score(task, fitted, epochs, plan.settings),
         # Without attribute columns a "group" in the scores is a class.
         "groups_known": any(split.attributes for split in task.splits().values()),
         "history": trained.history,
     }
+    if "paper_rule" in epochs:
+        training["paper_rule"] = rules["paper_rule"]
+        training["paper_rule_epoch"] = epochs["paper_rule"].epoch
+    if "early" in epochs:
+        training["early_epoch"] = epochs["early"].epoch
+    return training
 
 
 def _findings(
@@ -175,8 +185,8 @@ def _findings(
     partial: Path,
     seed: int,
     progress: Progress,
-) -> dict[str, Any]:
-    """What the inferred groups are, how they look, and whether they speak for a shortcut."""
+) -> Findings:
+    """What the inferred groups are, what they go with, and whether they show a shortcut."""
     inferred = fitted.inferred
     if inferred is None:
         return {"discovery": None, "associations": []}
@@ -196,13 +206,16 @@ def _findings(
         points=None if last is None else components(last, task.train.labels),
         weight_seed=inferred.weight_seed,
     )
-    findings: dict[str, Any] = {
+    findings: Findings = {
         "discovery": describe_groups(task, inferred.groups, sampling, early),
-        # True groups go with their own attributes: that is no finding.
-        "associations": (
-            [] if sees == "train" else associations_of(data, inferred.groups.ids, seed)
-        ),
+        "associations": [],
     }
+    if sees != "train":  # true groups go with their own attributes: that is no finding
+        try:
+            findings["associations"] = associations_of(data, inferred.groups.ids, seed)
+        except (SpareError, OSError) as error:  # a picture that is gone costs no training
+            note = f"what clusters go with is not known: {reason(error)}."
+            warn(note, SpareWarning, stacklevel=2)
     if early:
         findings["verdict"] = verdict_of(task, early)
     progress.report("findings", 1, 1)

@@ -23,9 +23,8 @@ from spare.training.settings import Settings
 from spare.training.stages import Judge
 
 
-def check_task(task: Task, method: Method, sees: str, selection: str) -> None:
-    """Refuse a task that lacks the labels that the method or the selection rule needs."""
-    rule = rule_named(selection)
+def check_labels(task: Task, method: Method, sees: str) -> None:
+    """Refuse a task that lacks the labels that the method needs."""
     if len(task.class_names) < 2:
         raise DataError(
             f"{task.name} has only one class ({task.class_names[0]}): there is nothing to tell it "
@@ -33,24 +32,26 @@ def check_task(task: Task, method: Method, sees: str, selection: str) -> None:
         )
     if sees == "train" and not task.train.attributes:
         raise _lacks_groups(task, method, "training")
-    if task.val is None:
-        if sees == "val":
-            raise InputError(
-                f"{method.name} needs a validation split with group labels, and {task.name} has "
-                f"none."
-            )
-        if rule.needs != "nothing":
-            raise InputError(
-                f"selection rule {rule.name!r} needs a validation split, and {task.name} has none: "
-                f"use --set selection=last."
-            )
-        return
-    if rule.needs == "val groups" and not task.val.attributes:
+    if sees == "val" and task.val is None:
+        raise InputError(
+            f"{method.name} needs a validation split with group labels, and {task.name} has none."
+        )
+    if sees == "val" and task.val is not None and not task.val.attributes:
+        raise _lacks_groups(task, method, "validation")
+
+
+def check_rule(task: Task, method: Method, selection: str) -> None:
+    """Refuse a selection rule that needs what is not there."""
+    rule = rule_named(selection)
+    if task.val is None and rule.needs != "nothing":
+        raise InputError(
+            f"selection rule {rule.name!r} needs a validation split, and {task.name} has none: "
+            f"use --set selection=last."
+        )
+    if rule.needs == "val groups" and task.val is not None and not task.val.attributes:
         raise InputError(
             f"{task.name} has no validation group labels: use --set selection=val_average."
         )
-    if sees == "val" and not task.val.attributes:
-        raise _lacks_groups(task, method, "validation")
     if rule.needs == "inferred groups" and not method.infers_groups:
         raise InputError(
             f"selection rule {rule.name!r} needs a method that infers groups (such as spare), and "

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from spare.records.record import BenchTable, Row, RunRecord, Spread
+from spare.records.bench_table import BenchTable, Row, RowScores, Spread
+from spare.records.record import RunRecord
 
 #: What a table has of every run, where the run has it.
 SCORES = ("worst_group", "average", "adjusted_average", "id_accuracy", "worst_pattern")
@@ -59,7 +60,7 @@ def _seconds(record: RunRecord) -> float:
     return record["seconds"]["total"] - record["seconds"].get("findings", 0.0)
 
 
-def _scores(records: Sequence[RunRecord], split: str, when: str) -> dict[str, Any]:
+def _scores(records: Sequence[RunRecord], split: str, when: str) -> RowScores:
     scores: list[Mapping[str, Any]] = [r["scores"][split][when] for r in records]
     spreads: dict[str, Any] = {
         name: mean_and_spread([score[name] for score in scores])
@@ -72,7 +73,7 @@ def _scores(records: Sequence[RunRecord], split: str, when: str) -> dict[str, An
             spreads[kind] = {
                 name: mean_and_spread([score[kind][name] for score in scores]) for name in names
             }
-    return spreads
+    return cast(RowScores, spreads)
 
 
 def _add_cost(row: Row, rows: Sequence[Row]) -> None:
@@ -94,17 +95,23 @@ def _add_difference(row: Row, rows: Sequence[Row]) -> None:
     if not common:
         return
 
-    def values(of: Row, when: str, name: str) -> np.ndarray:
-        at = [of["seeds"].index(seed) for seed in common]
-        scores: dict[str, Any] = of["selected"] if when == "selected" else of["last"]
-        return np.array(scores[name]["values"])[at]
-
-    row["spare_minus_this"] = {"seeds": common} | {
-        when: {
-            name: mean_and_spread(values(ours[0], when, name) - values(row, when, name))
-            for name in ("worst_group", "average")
+    def differences(spare: RowScores, other: RowScores) -> dict[str, Spread]:
+        spare_at, other_at = ([of["seeds"].index(seed) for seed in common] for of in (ours[0], row))
+        return {
+            name: mean_and_spread(
+                np.array(spare_score["values"])[spare_at]
+                - np.array(other_score["values"])[other_at]
+            )
+            for name, spare_score, other_score in (
+                ("worst_group", spare["worst_group"], other["worst_group"]),
+                ("average", spare["average"], other["average"]),
+            )
         }
-        for when in ("selected", "last")
+
+    row["spare_minus_this"] = {
+        "seeds": common,
+        "selected": differences(ours[0]["selected"], row["selected"]),
+        "last": differences(ours[0]["last"], row["last"]),
     }
 
 

@@ -59,7 +59,7 @@ class Job:
         return cls(**given)
 
 
-def do(job: Job, progress: Progress) -> None:
+def run_job(job: Job, progress: Progress) -> None:
     """Do one run of a bench, in one thread."""
     plan = make_plan(job.source, method_named(job.method), job.overrides)
     run(plan, job.seed, job.folder, threads=1, progress=progress)
@@ -75,12 +75,12 @@ def work(jobs: TextIO, events: TextIO) -> None:
     with stop_on_signal() as should_stop:
         for line in jobs:
             progress = Progress(
-                report=_seldom(lambda *steps: send({"report": steps})),
+                report=_throttled(lambda *steps: send({"report": steps})),
                 say=lambda text: send({"say": text}),
                 should_stop=should_stop,
             )
             try:
-                do(Job.from_json(line), progress)
+                run_job(Job.from_json(line), progress)
             except SpareError as error:
                 send({"end": str(error)})
             else:
@@ -89,7 +89,7 @@ def work(jobs: TextIO, events: TextIO) -> None:
                 return
 
 
-def _seldom(send: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+def _throttled(send: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
     """Pass on the last step of everything, and of the others a few per second."""
     last = 0.0
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spare.errors import InputError, unknown
+from spare.data.task import Task
+from spare.errors import InputError, SpareError, unknown
 from spare.records.groups_file import read_recorded_groups
-from spare.records.record import read_record
+from spare.records.record import DiscoveryRecord, read_record
 from spare.report.figures.canvas import COLORS, FigureRequest, canvas, plain_text
-from spare.runs.restore import plan_of
+from spare.runs.restore import check_unchanged, plan_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,9 +35,8 @@ def plot_outputs(request: FigureRequest) -> Figure:
     rows = np.flatnonzero(table.labels == class_name)
     codes = table.clusters[rows] - table.clusters[rows].min()
     names = [f"cluster {number + 1}" for number in range(int(codes.max()) + 1)]
-    plan = plan_of(record, request.data, request.trust)
-    task = plan.load_task(record["seed"], request.progress)
-    if task.train.attributes:
+    task = _true_groups(request, record)
+    if task is not None and task.train.attributes:
         groups = task.groups(task.train)[rows]
         present = sorted(np.unique(groups), key=lambda group: -int((groups == group).sum()))
         codes = np.array([present.index(group) for group in groups])
@@ -66,3 +66,14 @@ def plot_outputs(request: FigureRequest) -> Figure:
     axes.set_title(f"class {plain_text(class_name)}{suffix}", fontsize=10)
     axes.legend(fontsize=7, frameon=False, markerscale=2)
     return figure
+
+
+def _true_groups(request: FigureRequest, record: DiscoveryRecord) -> Task | None:
+    """The data, for its true groups; None where it is not there or is not what it was."""
+    try:
+        plan = plan_of(record, request.data, request.trust)
+        check_unchanged(plan, record)
+        return plan.load_task(record["seed"], request.progress)
+    except SpareError as error:
+        request.progress.say(f"warning: the figure is colored by cluster: {error}")
+        return None

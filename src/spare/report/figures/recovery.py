@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spare.errors import InputError
-from spare.records.layout import TABLE
+from spare.records.bench_table import read_table
+from spare.records.layout import is_bench
 from spare.report.figures.canvas import COLORS, FigureRequest, canvas, plain_text
 from spare.report.table import recovery, runs_by_method
 
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 
 def plot_recovery(request: FigureRequest) -> Figure:
     """By method: minorities taken for majority, and majorities taken for minority."""
-    if not (request.folder / TABLE).is_file():
+    if not is_bench(request.folder):
         raise InputError(f"{request.folder} is no bench: name a folder that 'spare bench' wrote.")
     by_seed = {
         method: [row for run in runs for row in recovery({method: [run.record]})]
-        for method, runs in runs_by_method(request.folder).items()
+        for method, runs in runs_by_method(request.folder, read_table(request.folder)).items()
     }
     by_seed = {method: rows for method, rows in by_seed.items() if rows}
     if not by_seed:

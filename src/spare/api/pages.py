@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from spare.api.results import RUNS, Run, as_path, speaking
+from spare.api.results import RUNS, Run, as_path, progress_or_stderr
 from spare.progress import Progress
 from spare.report.figures import plot_figure
 from spare.report.write import write_comparison_of
@@ -36,7 +36,7 @@ def compare(
         data=as_path(data),
         layer=layer,
         trust=trust,
-        progress=speaking(progress),
+        progress=progress_or_stderr(progress),
     )
 
 
@@ -70,12 +70,12 @@ def figure(
     """
     return plot_figure(
         what,
-        [str(one) for one in of],
+        [str(path) for path in of],
         Path(out) if out is not None else RUNS / f"{what}.png",
         class_name=of_class,
         data=as_path(data),
         layer=layer,
         trust=trust,
         overrides=settings,
-        progress=speaking(progress),
+        progress=progress_or_stderr(progress),
     )
