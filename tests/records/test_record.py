@@ -5,10 +5,14 @@ from __future__ import annotations
 import copy
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spare.errors import InputError, RunError
+from spare.files import build_folder
 from spare.records.folder import finished
+from spare.records.groups_file import read_groups
 from spare.records.layout import find_runs, run_name
 from spare.records.record import FORMAT, read_record, read_run, upgraded
 
@@ -79,3 +83,29 @@ def test_only_complete_runs_are_found(tmp_path):
         (tmp_path / name / "run.json").write_text("{}")
     assert [run.name for run in find_runs(tmp_path)] == ["erm-seed0", "spare-seed0"]
     assert run_name("mine:METHOD", 3) == "mine-METHOD-seed3"
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"format": "two"}', '{"format": 2, "task": "x"}'])
+def test_a_file_that_is_no_record_is_one_sentence(tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(RunError, match="does not hold a record that spare-ml wrote"):
+        read_record(tmp_path)
+
+
+@pytest.mark.parametrize("metadata", [b"{", b"[]", b'{"powers": 3}', b'{"weight_seed": "x"}'])
+def test_damaged_metadata_of_groups_is_one_sentence(tmp_path, metadata):
+    table = pa.table({"id": [0], "cluster": [0]}).replace_schema_metadata({"spare": metadata})
+    pq.write_table(table, tmp_path / "groups.parquet")
+    with pytest.raises(InputError, match=r"the metadata of .*groups.parquet is damaged"):
+        read_groups(tmp_path / "groups.parquet")
+
+
+def test_temporary_files_of_a_killed_process_go_when_the_folder_is_complete(tmp_path):
+    def fill(partial):
+        (partial / "mark").write_text("")
+        (partial / ".run.json.123.tmp").write_text("half")
+        (partial / "train.checkpoint").write_text("")
+        return "done"
+
+    assert build_folder(tmp_path / "x", "mark", "working on", lambda: None, fill) == "done"
+    assert [path.name for path in (tmp_path / "x").iterdir()] == ["mark"]

@@ -118,6 +118,40 @@ def test_a_folder_of_someone_elses_runs_nothing(runs, tmp_path, monkeypatch, wha
     assert (tmp_path / "ran").exists() == (what == "method")  # the weights are of another model
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"task": "hostile:DATASET"}, "its data set is 'hostile:DATASET', which would be imported"),
+        ({"task": "hf:someone/data"}, "its data set is 'hf:someone/data', which might be fetched"),
+        ({"selection": "hostile:RULE"}, "its selection rule is 'hostile:RULE'"),
+        ({"clusterer": "hostile:C"}, "its clusterer is 'hostile:C'"),
+    ],
+)
+def test_nothing_else_that_a_folder_names_is_imported_or_fetched(runs, tmp_path, change, says):
+    shutil.copytree(runs / "spare-seed0", tmp_path / "run")
+    record = read_json(tmp_path / "run" / "run.json")
+    for key, value in change.items():
+        home = next((h for h in ("settings", "options") if key in record[h]), None)
+        (record if home is None else record[home])[key] = value
+    write_json(tmp_path / "run" / "run.json", record)
+    lines = []
+    write_report(tmp_path / "run", progress=Progress(say=lines.append))
+    assert says in lines[0]
+
+
+def test_a_bench_trusts_its_own_runs_only(runs, tmp_path, monkeypatch):
+    """A folder of someone else's among them names code: it is not imported, and not in the page."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hostile.py").write_text("import pathlib\npathlib.Path('ran').write_text('')\n")
+    record = read_json(runs / "erm-seed0" / "run.json")
+    record["task"] = "hostile:DATASET"
+    (tmp_path / "both" / "aaa").mkdir(parents=True)
+    write_json(tmp_path / "both" / "aaa" / "run.json", record)
+    done = api.bench("digits", methods=["erm"], seeds=[0], epochs=1, out="both")
+    assert not (tmp_path / "ran").exists()
+    assert [run.folder.name for run in done.runs] == ["erm-seed0"]
+
+
 VERBS = {
     "report": ["report", "."],
     "compare": ["compare", ".", ".", "--out", "both"],

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import tomllib
 from importlib import resources
 
 import pytest
 
-from spare.datasets import DATASETS, Source, locate
+from spare.datasets import DATASETS, Dataset, Source, locate
 from spare.datasets.source import OWN_DATA
 from spare.errors import InputError
 from spare.methods import METHODS
@@ -83,3 +84,31 @@ def test_from_scratch_on_large_images_groups_are_looked_for_later(overrides, can
 def test_another_methods_option_is_unknown_here():
     with pytest.raises(InputError, match="unknown setting for erm on cmnist"):
         make_plan(locate("cmnist"), METHODS["erm"], {"k_max": "3"})
+
+
+def loads(**choices):
+    """A data set whose load has these choices."""
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=type_)
+        for name, (type_, default) in choices.items()
+    ]
+
+    def load(data, seed, progress=None, **given):
+        raise NotImplementedError
+
+    load.__signature__ = inspect.Signature(parameters)
+    load.__annotations__ = {name: type_ for name, (type_, _) in choices.items()}
+    return locate(Dataset(load, title="mine", settings={"model": "linear"}))
+
+
+def test_a_choice_with_the_name_of_a_setting_or_option_is_refused():
+    with pytest.raises(InputError, match="a choice called 'lr', which is the name of a setting"):
+        make_plan(loads(lr=(float, 3.0)), METHODS["erm"], {})
+    with pytest.raises(InputError, match="'k_max', which is the name of an option of spare"):
+        make_plan(loads(k_max=(int, 3)), METHODS["spare"], {})
+    make_plan(loads(k_max=(int, 3)), METHODS["erm"], {})
+
+
+def test_a_choice_without_a_default_is_said():
+    with pytest.raises(InputError, match=r"'noise' of the load of mine .* a type and a default"):
+        make_plan(loads(noise=(float, inspect.Parameter.empty)), METHODS["erm"], {})

@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from spare import files
+from spare.cli import main
 from spare.datasets import locate
 from spare.errors import DataError, InputError, Interrupted, RunError
 from spare.methods import METHODS, method_named
@@ -27,7 +28,7 @@ from spare.records.weights_file import read_weights
 from spare.runs.environment import stop_on_signal
 from spare.runs.plan import make_plan
 from spare.runs.restore import network_with
-from tests.walks import run
+from tests.walks import discover, run
 
 QUICK = {"epochs": "2"}
 
@@ -208,6 +209,24 @@ def test_selection_rules_need_what_they_need(tmp_path):
     assert last["selected_epoch"] == 2
 
 
+def test_a_rule_of_ones_own_selects_the_epoch(tmp_path, monkeypatch, capsys):
+    """One file, named on the command line; it sees losses, confidences and inferred groups."""
+    (tmp_path / "mine.py").write_text(
+        "from spare.training.selection import Rule\n"
+        "def score(epoch):\n"
+        "    assert epoch.losses.shape == epoch.confidences.shape == epoch.labels.shape\n"
+        "    assert epoch.inferred_groups is not None and epoch.groups is None\n"
+        "    return -abs(epoch.number - 2)\n"
+        "SECOND = Rule('second', 'the second epoch', 'inferred groups', score)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "digits", "--set", "epochs=3", "--set", "selection=mine:SECOND", "--json"]
+    with pytest.raises(SystemExit):
+        main([*words, "--out", "x"])
+    record = json.loads(capsys.readouterr().out)
+    assert (record["selection"], record["selected_epoch"]) == ("mine:SECOND", 2)
+
+
 def own_features(folder, labels, **columns):
     rng = np.random.default_rng(0)
     features = rng.normal(size=(len(labels), 3)).astype(np.float32)
@@ -226,6 +245,25 @@ def test_group_labels_that_the_data_lacks_are_named_with_who_needs_none(tmp_path
     data = own_features(tmp_path, np.arange(90) % 2)
     with pytest.raises(InputError, match=says):
         run(data, method, 0, tmp_path / "x", overrides={"selection": "last"})
+
+
+def test_a_discovery_that_needs_group_labels_says_which_are_missing(tmp_path):
+    data = own_features(tmp_path, np.arange(90) % 2)
+    with pytest.raises(InputError, match="needs group labels of the training split"):
+        discover(data, 0, tmp_path / "x", inference="truth")
+
+
+def test_a_picture_that_is_gone_after_training_costs_no_training(tmp_path, monkeypatch):
+    def gone(*_):
+        raise DataError("this picture is not there any more.")
+
+    monkeypatch.setattr("spare.runs.run.associations_of", gone)
+    lines = []
+    record = quick(tmp_path / "x", progress=Progress(say=lines.append))
+    assert record["associations"] == []
+    warning = "what clusters go with is not known: this picture is not there any more."
+    assert record["notes"]["warnings"] == [warning]
+    assert lines == [f"warning: {warning}"]
 
 
 def test_one_class_only_is_said(tmp_path):
