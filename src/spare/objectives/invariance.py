@@ -56,7 +56,7 @@ class GroupInvariance(nn.Module):
         """The mean divergence over all classes of the head, with the head's weights held fixed."""
         bias = None if head.bias is None else head.bias.detach()
         probabilities = nn.functional.linear(hidden, head.weight.detach(), bias).softmax(1)
-        total = probabilities.new_zeros(())
+        total = torch.zeros((), device=hidden.device)
         for label in torch.unique(y):
             q1, q0 = (probabilities[(y == label) & rows] for rows in (minority, ~minority))
             if len(q1) and len(q0):
