@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import spare
 from spare.errors import InputError
-from spare.groups.clusterers import CLUSTERERS, NearestMean, clusterer_named
+from spare.groups.clusterers import CLUSTERERS, NearestMean, check_name, clusterer_named
 from spare.groups.clusters import cluster_class
 from tests.groups.test_clusters import blobs
 
@@ -60,6 +60,11 @@ def test_a_name_is_seeded():
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(InputError, match="unknown clusterer 'kmean': did you mean 'kmeans'"):
         spare.infer_groups(blobs([6, 4]), [0] * 10, clusterer="kmean")
+
+
+def test_a_setting_names_its_clusterer():
+    with pytest.raises(InputError, match="records store it as text; got one of type KMeans"):
+        check_name(KMeans())
 
 
 def test_the_default_is_k_means_by_name(outputs):

@@ -15,7 +15,7 @@ import numpy as np
 from spare.errors import InputError, reason, unknown
 from spare.groups.arrays import as_numpy
 from spare.groups.result import Assign
-from spare.imports import import_object
+from spare.imports import check_text, import_object
 
 DEFAULT = "kmeans"
 #: What estimators call the number of clusters.
@@ -50,6 +50,7 @@ CLUSTERERS: dict[str, Callable[[int], Any]] = {
 
 def check_name(name: str) -> None:
     """Refuse a name that is not in the list; an import path is looked at when it is needed."""
+    check_text("clusterer", name)
     if ":" not in name and name not in CLUSTERERS:
         raise unknown("clusterer", name, CLUSTERERS)
 
