@@ -33,6 +33,21 @@ def import_object(what: str, path: str, fits: Callable[[Any], bool]) -> Any:
     return fitting[name]
 
 
+def check_text(what: str, value: Any, objects: str = "") -> None:
+    """Refuse an object where a name is asked for.
+
+    Parameters
+    ----------
+    objects
+        The kind of object that would have been taken too, if any.
+    """
+    if not isinstance(value, str):
+        asked = f"a name, package.module:NAME or an object of type {objects}"
+        if not objects:
+            asked = "a name or package.module:NAME, because records store it as text"
+        raise InputError(f"the {what} must be {asked}; got one of type {type(value).__name__}.")
+
+
 @contextlib.contextmanager
 def current_folder_importable() -> Iterator[None]:
     """The current folder at the end of the path, where it can shadow nothing."""

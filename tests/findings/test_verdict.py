@@ -10,6 +10,7 @@ from spare.findings.verdict import (
     NONE,
     WEAK,
     class_verdict,
+    in_words,
     overall,
     strongest,
     verdict_of,
@@ -18,11 +19,22 @@ from spare.groups.clusters import infer_groups
 from spare.methods.method import EarlyOutputs
 from tests.conftest import toy_task
 
-LARGE = {"size": 900, "accuracy": 1.0}
+
+def cluster(size, accuracy):
+    return {
+        "size": size,
+        "accuracy": accuracy,
+        "confidence": None if accuracy is None else 0.9,
+        "mistaken_for": None,
+        "mistaken_share": 0.0,
+    }
+
+
+LARGE = cluster(900, 1.0)
 
 
 def verdict_on(*small, large=LARGE, silhouette=0.95):
-    clusters = [large, *({"size": size, "accuracy": accuracy} for size, accuracy in small)]
+    clusters = [large, *(cluster(size, accuracy) for size, accuracy in small)]
     return class_verdict(clusters, silhouette)["verdict"]
 
 
@@ -37,7 +49,7 @@ def test_a_mistaken_block_far_from_the_rest_is_a_shortcut():
     ("small", "large", "silhouette"),
     [
         ((100, 0.6), LARGE, 0.95),  # hard examples: many of them are right
-        ((100, 0.0), {"size": 900, "accuracy": 0.7}, 0.95),  # the rest is not learned either
+        ((100, 0.0), cluster(900, 0.7), 0.95),  # the rest is not learned either
         ((100, 0.0), LARGE, 0.7),  # the mistakes shade into the rest
         ((4, 0.0), LARGE, 0.99),  # too few to say
         ((400, 0.0), LARGE, 0.99),  # a large part of the class: two kinds, not a shortcut
@@ -52,18 +64,27 @@ def test_a_near_miss_is_weak_evidence_and_one_cluster_is_none():
     assert verdict_on((200, 0.0)) == WEAK
     assert verdict_on((100, 0.0), silhouette=0.85) == WEAK
     assert class_verdict([LARGE], None) == {"verdict": NONE, "strength": None, "block": 0}
-    assert class_verdict([LARGE, {"size": 0, "accuracy": None}], 0.9)["verdict"] == NONE
+    assert class_verdict([LARGE, cluster(0, None)], 0.9)["verdict"] == NONE
+
+
+def test_a_majority_without_examples_says_nothing_of_a_shortcut():
+    """As when groups are right and mistaken, and an early model gets nothing right."""
+    empty = class_verdict([cluster(0, None), cluster(100, 0.0)], 0.9)
+    assert empty == {"verdict": NONE, "strength": None, "block": 100}
 
 
 def test_the_strength_is_that_of_the_condition_that_is_met_least():
-    half = class_verdict([LARGE, {"size": 100, "accuracy": 0.425}], 0.95)
+    half = class_verdict([LARGE, cluster(100, 0.425)], 0.95)
     assert half["strength"] == pytest.approx(0.5)
-    assert class_verdict([LARGE, {"size": 100, "accuracy": 0.35}], 0.875)["strength"] >= 1
+    assert class_verdict([LARGE, cluster(100, 0.35)], 0.875)["strength"] >= 1
 
 
 def test_two_classes_make_a_shortcut_and_one_does_not():
     def all_of(*strengths):
-        classes = {str(i): {"strength": strength} for i, strength in enumerate(strengths)}
+        classes = {
+            str(i): {"verdict": in_words(strength), "strength": strength, "block": 9}
+            for i, strength in enumerate(strengths)
+        }
         return overall(classes)["overall"]
 
     assert all_of(1.0, 1.0) == FOUND

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import spare
 from spare.errors import InputError
-from spare.groups.clusterers import CLUSTERERS, NearestMean, clusterer_named
+from spare.groups.clusterers import CLUSTERERS, NearestMean, check_name, clusterer_named
 from spare.groups.clusters import cluster_class
 from tests.groups.test_clusters import blobs
 
@@ -60,6 +60,11 @@ def test_a_name_is_seeded():
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(InputError, match="unknown clusterer 'kmean': did you mean 'kmeans'"):
         spare.infer_groups(blobs([6, 4]), [0] * 10, clusterer="kmean")
+
+
+def test_a_setting_names_its_clusterer():
+    with pytest.raises(InputError, match="records store it as text; got one of type KMeans"):
+        check_name(KMeans())
 
 
 def test_the_default_is_k_means_by_name(outputs):
@@ -124,7 +129,7 @@ def test_every_random_state_of_an_import_path_is_seeded(module):
         ("INSTANEC", "did you mean 'INSTANCE'"),
         ("needs_arguments", "cannot be made without arguments .*give its parameters defaults"),
         ("number", "int has none"),
-        ("Broken", "clusterer Broken failed on 10 points .*ZeroDivisionError: no luck"),
+        ("Broken", "Broken failed in fit_predict on 10 points .*ZeroDivisionError: no luck"),
     ],
 )
 def test_what_is_wrong_with_an_import_path_is_one_sentence(module, name, says):
@@ -177,6 +182,26 @@ def test_labels_that_training_never_saw_fall_back_to_the_nearest_mean():
     points = blobs([60, 40])
     groups = spare.infer_groups(points, ZEROS, k=2, clusterer=Strange())
     assert (groups.assign(points, ZEROS) == groups.ids).all()
+
+
+@pytest.mark.parametrize(
+    ("predict", "says"),
+    [
+        (lambda points: 1 / 0, "clusterer Mine failed in predict on 3 points .*division by zero"),
+        (lambda points: np.zeros((len(points), 2)), r"Mine.predict gave \(3, 2\), not one label"),
+    ],
+)
+def test_a_predict_that_fails_is_one_sentence(predict, says):
+    class Mine:
+        n_clusters = 2
+
+        def fit_predict(self, points):
+            return (points[:, 0] > 0.5).astype(int)
+
+    Mine.predict = staticmethod(predict)
+    groups = spare.infer_groups(blobs([60, 40]), ZEROS, k=2, clusterer=Mine())
+    with pytest.raises(InputError, match=says):
+        groups.assign(blobs([2, 1]), [0, 0, 0])
 
 
 def test_two_searches_that_end_in_the_same_k_are_scored_by_the_better():

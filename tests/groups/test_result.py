@@ -11,7 +11,7 @@ from spare.groups.result import ClassClusters, groups_from_clusters, groups_from
 
 
 def test_a_named_part_keeps_its_rank_where_it_is_empty():
-    groups = groups_from_parts([1, 1, 0, 1], ["a", "a", "b", "b"], called=("right", "mistaken"))
+    groups = groups_from_parts([1, 1, 0, 1], ["a", "a", "b", "b"], rank_names=("right", "mistaken"))
     assert groups.names() == ["a right", "a mistaken", "b right", "b mistaken"]
     assert groups.ids.tolist() == [1, 1, 2, 3]
     evidence = groups.evidence["a"]

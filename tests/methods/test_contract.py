@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import pytest
 
 from spare.errors import InputError
-from spare.methods import method_named
+from spare.methods import discovery_with, method_named, with_given_groups
 from spare.methods.method import Fitted, Inference, Method, Trainer, combined, sees
 from spare.methods.spare import INFERENCE as SPARE
 from spare.training.batches import shuffled
@@ -98,6 +99,78 @@ def test_a_trainer_of_ones_own_goes_with_any_inference(toy):
     fitted, stages = fit(method, toy, method.options(separate_at=1))
     assert fitted.inferred.notes["separated_at"] == 1
     assert stages.seconds["inference"] > 0
+
+
+HALVES = """
+import numpy as np
+
+from spare.groups.result import groups_from_parts
+from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined, sees
+from spare.training.batches import shuffled
+
+
+def infer(task, stages, options):
+    parts = np.arange(len(task.train)) % 4 == 0
+    return Inferred(groups_from_parts(parts, task.train.labels), notes={"parts": 2})
+
+
+def train(task, stages, inferred, options):
+    batches = shuffled(len(task.train), stages.settings.batch_size)
+    return Fitted(stages.train("train", task, batches), inferred)
+
+
+INFERENCE = Inference("quarters", sees("none"), infer, names_held_out=False)
+TRAINER = Trainer("plain", train)
+METHOD = combined(INFERENCE, TRAINER)
+"""
+
+
+@pytest.fixture
+def my_halves(tmp_path, monkeypatch):
+    (tmp_path / "my_halves.py").write_text(HALVES)
+    monkeypatch.chdir(tmp_path)
+    yield
+    sys.modules.pop("my_halves", None)
+
+
+@pytest.mark.usefixtures("my_halves")
+def test_halves_from_outside_the_package_go_with_all_others(toy):
+    for name in ("my_halves:INFERENCE+gdro", "truth+my_halves:TRAINER"):
+        method = method_named(name)
+        assert method.name == name
+        assert fit(method, toy)[0].trained.name == "train"
+    with pytest.raises(InputError, match=r"before '\+'.*did you mean 'INFERENCE'"):
+        method_named("my_halves:INFERENCES+gdro")
+    with pytest.raises(InputError, match="unknown inference of my_halves 'TRAINER'"):
+        discovery_with("my_halves:TRAINER")
+
+
+@pytest.mark.usefixtures("my_halves")
+def test_an_inference_from_outside_the_package_is_discovered_with(toy):
+    method = discovery_with("my_halves:INFERENCE")
+    assert not method.trains
+    assert method.halves[0].name == "my_halves:INFERENCE"  # what a record has, and a command
+    fitted, stages = fit(method, toy)
+    assert fitted.inferred.notes == {"parts": 2}
+    assert stages.examples_seen == 0
+
+
+def test_python_objects_are_taken_as_they_are():
+    inference = Inference("mine", sees("none"), infer=None)
+    assert discovery_with(inference).halves[0] is inference
+    method = Method("mine", "-", "-", sees("none"), fit=None)
+    assert method_named(method) is method
+    with pytest.raises(InputError, match="or an object of type Method; got one of type Inference"):
+        method_named(inference)
+    with pytest.raises(InputError, match="or an object of type Inference; got one of type Method"):
+        discovery_with(method)
+
+
+@pytest.mark.usefixtures("my_halves")
+def test_groups_from_a_file_go_with_a_trainer_that_has_a_name():
+    assert with_given_groups("truth+my_halves:TRAINER") == "given+my_halves:TRAINER"
+    with pytest.raises(InputError, match=r"'plain', is not known by name.* given\+package.module"):
+        with_given_groups("my_halves:METHOD")
 
 
 def test_stages_of_one_phase_are_sampled_alike_and_others_differently(toy):

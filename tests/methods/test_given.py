@@ -12,6 +12,7 @@ import pytest
 
 from spare.errors import InputError
 from spare.methods import method_named, with_given_groups
+from spare.records.groups_file import read_held_out
 from tests.methods.test_methods import fit
 
 
@@ -87,6 +88,20 @@ def test_a_file_of_discover_brings_powers_initial_weights_and_held_out_groups(to
             inferred.groups.in_majority(ids) == (split.labels == split.attributes["place"])
         ).all()
     assert set(inferred.held_out) == {"val", "test"}
+
+
+def test_held_out_groups_lie_beside_a_file_of_discover(toy, tmp_path):
+    path, beside = tmp_path / "groups.parquet", tmp_path / "held_out_groups.parquet"
+    pq.write_table(table_of(toy), path)
+    assert read_held_out(path) is None
+    pq.write_table(table_of(toy), beside)
+    with pytest.raises(InputError, match=r"held_out_groups\.parquet has no column 'split': run"):
+        read_held_out(path)
+    # Beside a file of someone's own it may be about other groups.
+    assert fit(method_named("given+spare"), toy, options(path))[0].inferred.held_out == {}
+    splits = pa.array(["val", "test"] * 200)
+    pq.write_table(table_of(toy, split=splits), beside)
+    assert read_held_out(path).of_split("val").ids.tolist() == list(range(0, 400, 2))
 
 
 def test_a_changed_file_has_another_digest(toy, tmp_path):

@@ -305,7 +305,7 @@ def test_galleries_keep_the_numbers_of_their_clusters(tmp_path):
     galleries = re.findall(r"<figcaption>(cluster \d)", page_of(tmp_path / "found", task))
     assert set(galleries) == {"cluster 1", "cluster 2"}
     parts = np.tile(np.arange(60) % 10 == 0, 2) * 2
-    groups = groups_from_parts(parts, task.train.labels, called=("right", "unsure", "wrong"))
+    groups = groups_from_parts(parts, task.train.labels, rank_names=("right", "unsure", "wrong"))
     sampling = importance_weights(groups, task.train.labels)
     record = read_json(tmp_path / "found" / DISCOVERY)
     record["discovery"] = describe_groups(task, groups, sampling)

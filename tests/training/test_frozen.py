@@ -11,8 +11,9 @@ import torch
 from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.models import ModelChoice, build, builder
-from spare.training import frozen
+from spare.training import frozen, settings
 from spare.training.settings import Settings
+from tests.devices import OnDevice, pretended_device
 from tests.pictures import picture_folder
 
 
@@ -79,6 +80,31 @@ def test_backbone_and_head_make_one_network_again():
         from_pixels = network(task.val.inputs.take(rows))
         from_features = head(on_features.val.inputs.take(rows))
     assert torch.allclose(from_pixels, from_features, atol=1e-4)
+
+
+def test_the_backbone_computes_on_the_device_and_everything_kept_is_on_the_host(monkeypatch):
+    monkeypatch.setattr(settings, "DEVICES", ("cpu", "cuda"))
+    task, choice = images(""), ModelChoice("small_cnn", frozen=True)
+    head = build(builder(ModelChoice("linear"), 2, (64,)), (1,)).state_dict()
+    on_host = frozen.frozen_features(task, choice, Settings())
+    network = frozen.full_network(task, choice, Settings(), head)
+    computed_on = []
+    original = frozen.outputs
+    monkeypatch.setattr(
+        frozen, "outputs",
+        lambda model, *rest, **more: computed_on.append(next(model.parameters()))
+        or original(model, *rest, **more),
+    )  # fmt: skip
+    with pretended_device():
+        there = frozen.frozen_features(task, choice, Settings(device="cuda"))
+        same_network = frozen.full_network(task, choice, Settings(device="cuda"), head)
+    assert all(isinstance(weight, OnDevice) for weight in computed_on)
+    assert len(computed_on) == 3  # two splits, and training's again for the network
+    rows = np.arange(20)
+    assert torch.equal(there.train.inputs.take(rows), on_host.train.inputs.take(rows))
+    for name, value in same_network.state_dict().items():
+        assert not isinstance(value, OnDevice)
+        assert torch.equal(value, network.state_dict()[name])
 
 
 def test_a_backbone_may_be_a_python_object():

@@ -20,6 +20,7 @@ from spare.training.checkpoint import snapshot
 from spare.training.loop import train
 from spare.training.outputs import outputs
 from spare.training.settings import SCHEDULES, Settings, learning_rate
+from tests.devices import OnDevice, pretended_device
 
 SETTINGS = Settings(epochs=3, batch_size=32, lr=0.05)
 
@@ -284,6 +285,25 @@ def test_adamw_resumes_exactly_and_trains_differently_from_sgd(toy, tmp_path, st
     assert same(straight.last, fit(toy, settings, checkpoint=file).last)
     assert not same(straight.last, fit(toy, replace(settings, optimizer="sgd")).last)
     assert straight.history[-1]["loss"] < straight.history[0]["loss"]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_a_checkpoint_continues_on_the_device_that_the_model_is_on(toy, tmp_path, optimizer):
+    settings = replace(SETTINGS, optimizer=optimizer)
+    on_host = fit(toy, settings, objective=Remembering()).last
+    file = tmp_path / "x.checkpoint"
+    with pretended_device() as device:
+
+        def there():
+            model = build(toy.build_model, (0, 1)).to(device)
+            return {"model": model, "objective": Remembering(), "checkpoint": file}
+
+        with pytest.raises(Interrupted):
+            fit(toy, settings, progress=stop_after(20), **there())
+        resumed = fit(toy, settings, **there()).last
+        assert all(isinstance(value, OnDevice) for value in resumed.values())
+        brought_back = {name: value.cpu() for name, value in resumed.items()}
+    assert same(brought_back, on_host)
 
 
 def test_bfloat16_trains_almost_as_float32_does_with_weights_in_float32(toy, tmp_path):

@@ -51,6 +51,8 @@ def test_a_rule_without_its_groups_and_an_unknown_rule_are_refused():
         rule_named("val_avrage")
     with pytest.raises(InputError, match="did you mean 'val labels'"):
         Rule("mine", "", "val label", lambda epoch: 0.0)
+    with pytest.raises(InputError, match="because records store it as text; got one of type Rule"):
+        rule_named(RULES["last"])
 
 
 def test_an_epoch_offers_losses_confidences_and_probabilities():

@@ -30,7 +30,10 @@ PICTURES_AT_ONCE = 250
 def associations_of(task: Task, ids: np.ndarray, seed: int) -> list[Association]:
     """What the clusters of a task go with: its attributes, and what can be measured in pictures.
 
-    ids  the cluster of every training example
+    Parameters
+    ----------
+    ids
+        The cluster of every training example.
     """
     codes = {name: np.asarray(values) for name, values in (task.train.attributes or {}).items()}
     values = dict(task.attribute_values)
@@ -40,17 +43,6 @@ def associations_of(task: Task, ids: np.ndarray, seed: int) -> list[Association]
     return associations(
         ids, np.asarray(task.train.labels), codes, values, class_names=task.class_names, seed=seed
     )
-
-
-def cramers_v(table: np.ndarray) -> float:
-    """Association of the rows with the columns of a table of counts: 0 for none, 1 for perfect.
-
-    >>> cramers_v(np.array([[10, 0], [0, 10]]))
-    1.0
-    >>> cramers_v(np.array([[10, 10], [10, 10]]))
-    0.0
-    """
-    return _pooled([table])
 
 
 def associations(
@@ -88,10 +80,10 @@ def associations(
         ranked.append(
             {
                 "attribute": attribute,
-                "v": _pooled(used),
+                "v": pooled_v(used),
                 "interval": _interval(used, rng),
                 "classes": {
-                    class_names[label]: _pooled([table]) for label, (_, table) in tables.items()
+                    class_names[label]: pooled_v([table]) for label, (_, table) in tables.items()
                 },
                 "clusters": {
                     str(int(cluster)): _excess(counts, table.sum(0), names)
@@ -101,6 +93,26 @@ def associations(
             }
         )
     return sorted(ranked, key=lambda association: -association["v"])
+
+
+def pooled_v(tables: Sequence[np.ndarray]) -> float:
+    """V of all classes, given a table of counts for each: 0 for no association, 1 for perfect.
+
+    >>> perfect, none = np.array([[10, 0], [0, 10]]), np.array([[10, 10], [10, 10]])
+    >>> pooled_v([perfect]), pooled_v([none]), round(pooled_v([perfect, none]), 3)
+    (1.0, 0.0, 0.577)
+    """
+    chi2, largest = 0.0, 0.0
+    for table in tables:
+        rows, columns = _shape(table)
+        n = table.sum()
+        if min(rows, columns) < 2:
+            continue
+        expected = np.outer(table.sum(1), table.sum(0)) / n
+        known = expected > 0
+        chi2 += float((((table - expected) ** 2)[known] / expected[known]).sum())
+        largest += float(n * (min(rows, columns) - 1))
+    return float(np.sqrt(chi2 / largest)) if largest else 0.0
 
 
 def binned(numbers: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -165,23 +177,9 @@ def _shape(table: np.ndarray) -> tuple[int, int]:
     return int((table.sum(1) > 0).sum()), int((table.sum(0) > 0).sum())
 
 
-def _pooled(tables: Sequence[np.ndarray]) -> float:
-    chi2, largest = 0.0, 0.0
-    for table in tables:
-        rows, columns = _shape(table)
-        n = table.sum()
-        if min(rows, columns) < 2:
-            continue
-        expected = np.outer(table.sum(1), table.sum(0)) / n
-        known = expected > 0
-        chi2 += float((((table - expected) ** 2)[known] / expected[known]).sum())
-        largest += float(n * (min(rows, columns) - 1))
-    return float(np.sqrt(chi2 / largest)) if largest else 0.0
-
-
 def _interval(tables: Sequence[np.ndarray], rng: np.random.Generator) -> list[float]:
     resampled = [
-        _pooled(
+        pooled_v(
             [
                 rng.multinomial(table.sum(), table.ravel() / table.sum()).reshape(table.shape)
                 for table in tables

@@ -1,11 +1,12 @@
 """Is there a shortcut? A verdict for each class and for all, from how clusters are classified.
 
-A class looks like one with a shortcut when, after a little training,
+A class looks like one with a shortcut when, after a little training, four conditions hold (the
+bounds are in `BOUNDS`):
 
-    its largest cluster is learned        at least `learned` of its examples are right
-    a small block is mistaken             the other clusters together: at most `small` of the
-                                          class, and at most `mistaken` of them right
-    the two are far apart                 a silhouette of at least `apart`
+- learned: at least this share of its largest cluster is predicted right;
+- small: its other clusters together, the block, are at most this share of the class;
+- mistaken: at most this share of the block is predicted right;
+- apart: the silhouette of the clusters is at least this.
 
 Hard examples and wrong labels form blocks too, but such a block is partly right, or shades into the
 rest. The `strength` of a class says how well it meets all four conditions: 0 at the faint bounds, 1
@@ -18,11 +19,11 @@ shortcut comes out, and so how often the verdict is wrong.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from spare.data.task import Task
 from spare.findings.describe import cluster_facts
-from spare.records.record import ClassVerdict, Verdict
+from spare.records.record import ClassVerdict, Cluster, Verdict
 
 if TYPE_CHECKING:
     from spare.methods.method import EarlyOutputs
@@ -61,19 +62,25 @@ def verdict_of(task: Task, early_outputs: Sequence[EarlyOutputs]) -> Verdict:
     return strongest(verdicts)
 
 
-def class_verdict(clusters: Sequence[Mapping[str, Any]], silhouette: float | None) -> ClassVerdict:
+def class_verdict(clusters: Sequence[Cluster], silhouette: float | None) -> ClassVerdict:
     """The verdict on one class, with the numbers behind it.
 
-    clusters  from the largest down: the `size` of each, and its `accuracy` by an early model
+    Parameters
+    ----------
+    clusters
+        What an early model says of each, the majority first.
+    silhouette
+        Of these clusters; None where there is only one.
     """
     block = [cluster for cluster in clusters[1:] if cluster["size"]]
     size = sum(cluster["size"] for cluster in block)
-    if size < SMALLEST_BLOCK or silhouette is None:
+    learned = clusters[0]["accuracy"]
+    if size < SMALLEST_BLOCK or silhouette is None or learned is None:
         return {"verdict": NONE, "strength": None, "block": size}
     facts = {
         "small": size / (size + clusters[0]["size"]),
-        "learned": clusters[0]["accuracy"],
-        "mistaken": sum(cluster["accuracy"] * cluster["size"] for cluster in block) / size,
+        "learned": learned,
+        "mistaken": sum((cluster["accuracy"] or 0.0) * cluster["size"] for cluster in block) / size,
         "apart": silhouette,
     }
     strength = min(
@@ -101,12 +108,14 @@ def in_words(strength: float | None) -> str:
     return FOUND if strength >= 1 else WEAK
 
 
-def overall(classes: Mapping[str, Mapping[str, Any]]) -> Overall:
+def overall(classes: Mapping[str, ClassVerdict]) -> Overall:
     """The verdict on all classes together.
 
-    >>> overall({"cat": {"strength": 1.5}, "dog": {"strength": 1.1}, "cow": {"strength": None}})
+    >>> def of(strength):
+    ...     return {"verdict": in_words(strength), "strength": strength, "block": 9}
+    >>> overall({"cat": of(1.5), "dog": of(1.1), "cow": of(None)})
     {'overall': 'shortcut found', 'strength': 1.1}
-    >>> overall({"cat": {"strength": 1.5}, "dog": {"strength": -2.0}})
+    >>> overall({"cat": of(1.5), "dog": of(-2.0)})
     {'overall': 'weak evidence', 'strength': -2.0}
     """
     strengths = sorted(s for verdict in classes.values() if (s := verdict["strength"]) is not None)

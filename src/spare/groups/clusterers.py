@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, reason, unknown
+from spare.groups.arrays import as_numpy
 from spare.groups.result import Assign
-from spare.imports import import_object
+from spare.imports import check_text, import_object
 
 DEFAULT = "kmeans"
 #: What estimators call the number of clusters.
@@ -49,6 +50,7 @@ CLUSTERERS: dict[str, Callable[[int], Any]] = {
 
 def check_name(name: str) -> None:
     """Refuse a name that is not in the list; an import path is looked at when it is needed."""
+    check_text("clusterer", name)
     if ":" not in name and name not in CLUSTERERS:
         raise unknown("clusterer", name, CLUSTERERS)
 
@@ -128,25 +130,26 @@ def clusterings(points: np.ndarray, ks: list[int], clusterer: Any) -> list[Clust
         estimator = clone(clusterer, safe=False)
         if count:
             setattr(estimator, count, k)
-        labels = _fit_predict(estimator, points)
+        labels = _labels(estimator, "fit_predict", points)
         values, codes = np.unique(labels, return_inverse=True)
         results.append(Clustering(codes, estimator, values))
     return results
 
 
-def _fit_predict(estimator: Any, points: np.ndarray) -> np.ndarray:
+def _labels(estimator: Any, function: str, points: np.ndarray) -> np.ndarray:
+    """One label per point, from a clusterer that may be anyone's."""
     name = type(estimator).__name__
     try:
-        labels = np.asarray(estimator.fit_predict(points))
+        labels = as_numpy(getattr(estimator, function)(points))
     except Exception as error:  # whatever the user's code raises
         raise InputError(
-            f"clusterer {name} failed on {len(points)} points of one class "
+            f"clusterer {name} failed in {function} on {len(points)} points of one class "
             f"({type(error).__name__}: {reason(error)}): use another clusterer."
         ) from error
     if labels.shape != (len(points),):
         raise InputError(
-            f"{name}.fit_predict gave {labels.shape}, not one label for each of {len(points)} "
-            f"points."
+            f"{name}.{function} gave {labels.shape}, not one label for each of {len(points)} "
+            f"points: use another clusterer."
         )
     return labels
 
@@ -171,7 +174,7 @@ class Predicted:
     nearest: NearestMean
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
-        is_label = np.asarray(self.estimator.predict(points))[:, None] == self.labels
+        is_label = _labels(self.estimator, "predict", points)[:, None] == self.labels
         codes = is_label.argmax(1)
         strangers = ~is_label.any(1)
         if strangers.any():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spare.errors import InputError, SpareWarning, check_seed
+from spare.groups.arrays import checked_outputs, class_labels, distinct_rows
 from spare.groups.clusterers import (
     DEFAULT,
     NearestMean,
@@ -29,12 +30,11 @@ from spare.groups.clusterers import (
 from spare.groups.result import (
     ClassClusters,
     Groups,
-    checked_outputs,
     groups_from_clusters,
     largest_first,
 )
 from spare.groups.silhouettes import silhouettes
-from spare.groups.weights import Power, class_labels, power_of
+from spare.groups.weights import Power, power_of
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -185,7 +185,7 @@ def _cluster_class(
         return _one_cluster(points)
 
     ks = [k] if k is not None else list(range(2, k_max + 1))
-    distinct = _distinct(points, max(ks))
+    distinct = distinct_rows(points, max(ks))
     possible = [k for k in ks if k <= distinct]
     note = ""
     if not possible:
@@ -216,12 +216,3 @@ def _cluster_class(
 def _one_cluster(points: np.ndarray, note: str = "") -> ClassClusters:
     codes = np.zeros(len(points), dtype=np.int64)
     return ClassClusters(codes, note=note, assign=NearestMean(points.mean(0)[None]))
-
-
-def _distinct(points: np.ndarray, enough: int) -> int:
-    """Distinct rows, looking no further than is needed to have enough."""
-    for limit in (10_000, len(points)):
-        count = len(np.unique(points[:limit], axis=0))
-        if count >= enough or limit >= len(points):
-            break
-    return count

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from spare.errors import InputError, SpareWarning
+from spare.groups.arrays import as_numpy
 from spare.groups.mistakes import TINY
 
 
@@ -30,8 +31,8 @@ def scale_gradients(logits: Any, labels: Any) -> np.ndarray:
     >>> scale_gradients([[2.0, 0.0], [2.0, 0.0]], [0, 1]).round(3).tolist()
     [-0.238, 1.762]
     """
-    z = torch.as_tensor(np.asarray(logits, dtype=np.float64))
-    class_of = torch.as_tensor(np.asarray(labels, dtype=np.int64))
+    z = torch.as_tensor(as_numpy(logits, np.float64))
+    class_of = torch.as_tensor(as_numpy(labels, np.int64))
     if z.ndim != 2 or len(z) != len(class_of):
         raise InputError(
             f"logits need one row per example: their shape is {tuple(z.shape)} for {len(class_of)} "

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from spare.groups.arrays import distinct_rows
 from spare.groups.silhouettes import silhouettes
 
 #: Points in; their coordinates, or the number of each one's cluster, out.
@@ -15,10 +16,6 @@ Points = Callable[[np.ndarray], np.ndarray]
 
 def one_cluster(points: np.ndarray) -> np.ndarray:
     return np.zeros(len(points), dtype=np.int64)
-
-
-def distinct(points: np.ndarray) -> int:
-    return len(np.unique(points, axis=0))
 
 
 def mixture(points: np.ndarray, k: int, seed: int) -> Points:
@@ -42,7 +39,7 @@ def mixture(points: np.ndarray, k: int, seed: int) -> Points:
 
 def best_mixture(points: np.ndarray, k_max: int, seed: int) -> tuple[Points, dict[int, float]]:
     """The mixture whose clusters, each counted once, have the largest silhouette; all scores."""
-    largest = min(k_max, distinct(points), len(points) - 1)
+    largest = min(k_max, distinct_rows(points, k_max), len(points) - 1)
     mixtures = [mixture(points, k, seed) for k in range(2, largest + 1)]
     labelings = [number(points) for number in mixtures]
     scorable = [i for i, codes in enumerate(labelings) if codes.max() > 0]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spare.groups.mixtures import Points, distinct, mixture, one_cluster
+from spare.groups.arrays import distinct_rows
+from spare.groups.mixtures import Points, mixture, one_cluster
 from spare.groups.silhouettes import ANCHORS, EXACT_LIMIT, point_silhouettes, stratified
 
 PIECES = 5
@@ -32,9 +33,8 @@ def overclustered(
     splits: list[Points] = []
     for c in range(clusters):
         members = points[codes == c]
-        splits.append(
-            mixture(members, PIECES, seed) if distinct(members) >= PIECES else one_cluster
-        )
+        enough = distinct_rows(members, PIECES) >= PIECES
+        splits.append(mixture(members, PIECES, seed) if enough else one_cluster)
     counts = [int(split(points[codes == c]).max()) + 1 for c, split in enumerate(splits)]
     firsts = np.concatenate([[0], np.cumsum(counts)])
     parents = np.repeat(np.arange(clusters), counts)

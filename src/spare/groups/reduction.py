@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, SpareWarning, unknown
+from spare.groups.arrays import as_numpy
 from spare.groups.mixtures import Points
 
 SCALINGS = ("standard", "unit")
@@ -47,7 +48,7 @@ def preparation(
     if scaling not in SCALINGS:
         raise unknown("scaling", scaling, SCALINGS)
     if kind == "boundary":
-        direction = None if normal is None else np.asarray(normal, dtype=np.float64)
+        direction = None if normal is None else as_numpy(normal, np.float64)
         if len(classes) > 2:
             raise InputError(
                 f"reduction='boundary' is for two classes, and there are {len(classes)}: use "

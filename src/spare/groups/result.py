@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError
-from spare.groups.weights import class_labels, shares
+from spare.groups.arrays import as_numpy, checked_outputs, class_labels
+from spare.groups.weights import shares
 
 #: Points (n, d) of one class to the number of each one's cluster, 0 for the majority.
 Assign = Callable[[np.ndarray], np.ndarray]
@@ -109,8 +110,8 @@ class Groups:
     evidence : dict of class label to ClassEvidence
     labels : array of shape (examples,)
         Class of every example.
-    called : tuple of str
-        What the groups of a class are called, in order; empty for "cluster 1", "cluster 2", ...
+    rank_names : tuple of str
+        Names of the groups of a class, by rank; empty for "cluster 1", "cluster 2", ...
 
     Examples
     --------
@@ -127,7 +128,7 @@ class Groups:
     ids: np.ndarray
     evidence: dict[Any, ClassEvidence]
     labels: np.ndarray
-    called: tuple[str, ...] = ()
+    rank_names: tuple[str, ...] = ()
     #: By class: finds the cluster of other examples; empty where groups were not made from points.
     assigners: Mapping[Any, Assign] = field(default_factory=dict, repr=False)
 
@@ -152,14 +153,14 @@ class Groups:
         for label, evidence in self.evidence.items():
             class_name = label if class_names is None else class_names[label]
             for rank in range(len(evidence.sizes)):
-                part = self.called[rank] if self.called else f"cluster {rank + 1}"
+                part = self.rank_names[rank] if self.rank_names else f"cluster {rank + 1}"
                 names.append(f"{class_name} {part}")
         return names
 
     def in_majority(self, ids: np.ndarray | None = None) -> np.ndarray:
         """True for examples (with these ids, or the ones clustered) in the majority of a class."""
         majorities = [evidence.first_id for evidence in self.evidence.values()]
-        return np.isin(self.ids if ids is None else ids, majorities)
+        return np.isin(self.ids if ids is None else as_numpy(ids), majorities)
 
     def assign(self, outputs: Any, labels: Any) -> np.ndarray:
         """Group ids of other examples: each goes to a cluster of its own class."""
@@ -181,7 +182,7 @@ def groups_from_clusters(
     labels: np.ndarray,
     *,
     powers: Mapping[Any, float] | None = None,
-    called: tuple[str, ...] = (),
+    rank_names: tuple[str, ...] = (),
 ) -> Groups:
     """Groups from the clusters of every class, with ids numbered from one class to the next.
 
@@ -189,15 +190,15 @@ def groups_from_clusters(
     ----------
     powers
         Sampling power of each class; 1 where none is given.
-    called
-        Names of the clusters. A named cluster keeps its rank even where it is empty, so that
-        "mistaken" is never a majority.
+    rank_names
+        Names of the clusters, by rank. A named cluster keeps its rank even where it is empty, so
+        that "mistaken" is never a majority.
     """
     ids = np.empty(len(labels), dtype=np.int64)
     evidence: dict[Any, ClassEvidence] = {}
     first = 0
     for label, clustered in clusters.items():
-        sizes = np.bincount(clustered.codes, minlength=len(called))
+        sizes = np.bincount(clustered.codes, minlength=len(rank_names))
         ids[labels == label] = first + clustered.codes
         evidence[label] = ClassEvidence(
             sizes=sizes.tolist(),
@@ -213,11 +214,13 @@ def groups_from_clusters(
         for label, clustered in clusters.items()
         if clustered.assign is not None
     }
-    return Groups(ids=ids, evidence=evidence, labels=labels, called=called, assigners=assigners)
+    return Groups(
+        ids=ids, evidence=evidence, labels=labels, rank_names=rank_names, assigners=assigners
+    )
 
 
 def groups_from_parts(
-    parts: Any, labels: Any, *, called: tuple[str, ...] = (), power: float = 1.0
+    parts: Any, labels: Any, *, rank_names: tuple[str, ...] = (), power: float = 1.0
 ) -> Groups:
     """Groups from a part number for each example (0 for the majority), within each class.
 
@@ -225,15 +228,15 @@ def groups_from_parts(
     [0, 1, 2, 2]
     """
     class_of = class_labels(labels, len(labels))
-    numbers = np.asarray(parts, dtype=np.int64)
+    numbers = as_numpy(parts, np.int64)
     clusters = {}
     for label in np.unique(class_of).tolist():
         codes = numbers[class_of == label]
-        if not called:  # numbers that nobody has are closed up
+        if not rank_names:  # numbers that nobody has are closed up
             codes = np.unique(codes, return_inverse=True)[1]
         clusters[label] = ClassClusters(codes)
     return groups_from_clusters(
-        clusters, class_of, powers=dict.fromkeys(clusters, power), called=called
+        clusters, class_of, powers=dict.fromkeys(clusters, power), rank_names=rank_names
     )
 
 
@@ -243,7 +246,7 @@ def parts_by_size(kinds: Any, labels: Any) -> np.ndarray:
     >>> parts_by_size([7, 5, 5, 5, 9], ["a", "a", "a", "b", "b"]).tolist()
     [1, 0, 0, 0, 1]
     """
-    class_of, kind_of = class_labels(labels, len(labels)), np.asarray(kinds)
+    class_of, kind_of = class_labels(labels, len(labels)), as_numpy(kinds)
     parts = np.zeros(len(class_of), dtype=np.int64)
     for label in np.unique(class_of).tolist():
         in_class = class_of == label
@@ -262,25 +265,3 @@ def largest_first(codes: np.ndarray) -> np.ndarray:
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
     return ranks
-
-
-def checked_outputs(outputs: Any) -> np.ndarray:
-    """(n, d) float64, refused with the first offending rows when a value is not finite."""
-    if hasattr(outputs, "detach"):
-        outputs = outputs.detach().cpu().numpy()
-    points = np.asarray(outputs)
-    if points.ndim == 1:
-        points = points[:, None]
-    if points.ndim != 2 or points.size == 0:
-        raise InputError(f"outputs must have shape (examples, values); got {points.shape}.")
-    if points.dtype.kind not in "fiub":
-        raise InputError(f"outputs must be numbers; got {points.dtype}.")
-    points = points.astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(points).all(1))
-    if len(bad):
-        listed = ", ".join(map(str, bad[:5].tolist())) + (", ..." if len(bad) > 5 else "")
-        raise InputError(
-            f"{len(bad)} of {len(points)} output rows are NaN or infinite (rows {listed}): "
-            f"check the model's training before clustering."
-        )
-    return points

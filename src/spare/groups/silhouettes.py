@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from spare.errors import InputError
+from spare.groups.arrays import as_numpy
 
 EXACT_LIMIT = 20_000
 ANCHORS = 2_000
@@ -61,8 +62,8 @@ def silhouette(points: Any, labels: Any, metric: str = "euclidean") -> float:
     >>> round(silhouette([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1]), 3)
     0.98
     """
-    array = np.asarray(points, dtype=np.float64)
-    codes = np.unique(np.asarray(labels), return_inverse=True)[1]
+    array = as_numpy(points, np.float64)
+    codes = np.unique(as_numpy(labels), return_inverse=True)[1]
     if array.ndim != 2 or len(array) != len(codes):
         raise InputError(
             f"silhouette needs points of shape (n, d) and n labels; got {array.shape} and "

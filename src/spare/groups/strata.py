@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, SpareWarning, check_seed
+from spare.groups.arrays import checked_outputs, class_labels
 from spare.groups.clusters import thread_pools
 from spare.groups.mixtures import Points, best_mixture, one_cluster
 from spare.groups.overclustering import overclustered
@@ -25,11 +26,9 @@ from spare.groups.reduction import available_reduction, preparation, reduced
 from spare.groups.result import (
     ClassClusters,
     Groups,
-    checked_outputs,
     groups_from_clusters,
     largest_first,
 )
-from spare.groups.weights import class_labels
 
 
 def infer_strata(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, unknown
+from spare.groups.arrays import class_labels, integers
 
 Power = float | Mapping[Any, float]
 CLASS_MASSES = ("equal", "natural")
@@ -127,37 +128,3 @@ def power_of(power: Power, label: Any) -> float:
     if not np.isfinite(value) or value < 0:
         raise InputError(f"a sampling power is a finite number of at least 0, not {value}.")
     return value
-
-
-def integers(values: Any, what: str) -> np.ndarray:
-    array = np.asarray(values)
-    if array.ndim != 1 or len(array) == 0:
-        raise InputError(f"{what} must be a non-empty list of integers; got shape {array.shape}.")
-    if not (np.issubdtype(array.dtype, np.integer) or array.dtype == bool):
-        raise InputError(f"{what} must be integers; got {array.dtype}.")
-    return array.astype(np.int64)
-
-
-def class_labels(labels: Any, length: int | None = None) -> np.ndarray:
-    """Labels as an array of integers or strings; anything else is refused with a reason."""
-    array = np.asarray(labels)
-    if array.ndim != 1:
-        raise InputError(f"labels must be one per example; got an array of shape {array.shape}.")
-    if length is not None and len(array) != length:
-        raise InputError(f"lengths differ: {length} examples but {len(array)} labels.")
-    if array.dtype.kind == "f":
-        raise InputError(
-            "labels are floats: class labels are integers or strings (for whole numbers, pass "
-            "labels.astype(int))."
-        )
-    if array.dtype.kind == "O":
-        strange = [i for i, v in enumerate(array.tolist()) if not isinstance(v, str)]
-        if strange:
-            raise InputError(
-                f"label of row {strange[0]} is {array[strange[0]]!r}: class labels are integers "
-                f"or strings."
-            )
-        array = array.astype(str)
-    if array.dtype.kind not in "iubU":
-        raise InputError(f"labels of type {array.dtype} cannot be class labels.")
-    return array

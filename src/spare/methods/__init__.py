@@ -6,12 +6,13 @@ may also have an `INFERENCE` and a `TRAINER`, which then go with every other: "e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spare.errors import InputError, unknown
 from spare.groups.weights import importance_weights
-from spare.imports import import_object
+from spare.imports import check_text, import_object
 from spare.methods import (
     bridge,
     cb,
@@ -36,6 +37,8 @@ from spare.methods.method import Fitted, Inference, Method, Trainer, combined
 if TYPE_CHECKING:
     from spare.data.task import Task
     from spare.training.stages import Stages
+
+Half = TypeVar("Half", Inference, Trainer)
 
 _FILES = (
     erm,
@@ -67,49 +70,78 @@ TRAINERS: dict[str, Trainer] = {
 }
 
 
-def method_named(name: str) -> Method:
-    """A method; INFERENCE+TRAINER; or, as `package.module:METHOD`, someone's own."""
+def method_named(name: str | Method) -> Method:
+    """A method; INFERENCE+TRAINER; or, as `package.module:METHOD`, someone's own.
+
+    Either half of a pair may be someone's own too: `package.module:INFERENCE+gdro`. A `Method`
+    object is returned as it is.
+    """
+    if isinstance(name, Method):
+        return name
+    check_text("method", name, objects="Method")
+    if "+" in name:
+        return _pair(name)
     if ":" in name:
         method: Method = import_object("method", name, lambda value: isinstance(value, Method))
         return replace(method, name=name)
-    if "+" not in name:
-        if name not in METHODS:
-            raise unknown("method", name, METHODS)
-        return METHODS[name]
+    if name not in METHODS:
+        raise unknown("method", name, METHODS)
+    return METHODS[name]
+
+
+def _pair(name: str) -> Method:
     first, _, second = name.partition("+")
-    if first not in INFERENCES:
-        raise unknown("inference (the part before '+')", first, INFERENCES)
-    if second not in TRAINERS:
-        raise unknown("trainer (the part after '+')", second, TRAINERS)
-    halves = (INFERENCES[first], TRAINERS[second])
+    halves = (
+        _half("inference (the part before '+')", first, INFERENCES, Inference),
+        _half("trainer (the part after '+')", second, TRAINERS, Trainer),
+    )
     for method in METHODS.values():
         if method.halves == halves:
             raise InputError(f"{name} is the method {method.name}: call it {method.name}.")
     return combined(*halves)
 
 
-def with_given_groups(name: str) -> str:
+def _half(what: str, name: str, known: Mapping[str, Half], kind: type[Half]) -> Half:
+    """A half of the list or, as `package.module:NAME`, someone's own under that name."""
+    if ":" in name:
+        half: Half = import_object(what, name, lambda value: isinstance(value, kind))
+        return replace(half, name=name)
+    if name not in known:
+        raise unknown(what, name, known)
+    return known[name]
+
+
+def with_given_groups(name: str | Method) -> str:
     """The pair that trains as this method does, with groups from a file."""
     method = method_named(name)
     if method.halves is None:
         raise InputError(
-            f"{name} does not train with groups: use --groups with {', '.join(TRAINERS)}."
+            f"{method.name} does not train with groups: use --groups with {', '.join(TRAINERS)}."
         )
-    return f"given+{method.halves[1].name}"
+    trainer = method.halves[1].name
+    if trainer not in TRAINERS and ":" not in trainer:
+        raise InputError(
+            f"the trainer of {method.name}, {trainer!r}, is not known by name: with --groups, use "
+            f"the method given+package.module:TRAINER."
+        )
+    return f"given+{trainer}"
 
 
-def discovery_with(inference: str) -> Method:
+def discovery_with(inference: str | Inference) -> Method:
     """The recipe of `spare discover --inference NAME`: infers groups, and stops there.
 
     It has the options, and so the presets, of the method that would train with these groups as
-    SPARE does; how that would sample them is what its probabilities say.
+    SPARE does; how that would sample them is what its probabilities say. An inference is named, as
+    `package.module:INFERENCE` where it is someone's own, or given as an object.
 
     >>> discovery_with("eiil").name, discovery_with("spare").name, discovery_with("jtt").trains
     ('eiil+spare', 'spare', False)
     """
-    if inference not in INFERENCES:
-        raise unknown("inference", inference, INFERENCES)
-    half = INFERENCES[inference]
+    if isinstance(inference, Inference):
+        half = inference
+    else:
+        check_text("inference", inference, objects="Inference")
+        half = _half("inference", inference, INFERENCES, Inference)
 
     def fit(task: Task, stages: Stages, options: Any) -> Fitted:
         inferred = half.infer(task, stages, options)
@@ -120,7 +152,7 @@ def discovery_with(inference: str) -> Method:
 
     pair = spare.METHOD if half is spare.INFERENCE else combined(half, spare.TRAINER)
     return replace(
-        pair, title=f"groups as {inference} infers them, without training", fit=fit, trains=False
+        pair, title=f"groups as {half.name} infers them, without training", fit=fit, trains=False
     )
 
 
@@ -129,6 +161,7 @@ __all__ = [
     "METHODS",
     "TRAINERS",
     "Fitted",
+    "Inference",
     "Method",
     "discovery_with",
     "method_named",

@@ -84,7 +84,7 @@ def fit(task: Task, stages: Stages, options: CncOptions) -> Fitted:
     labels = np.asarray(task.train.labels)
     pools = contrast_pools(labels, slices)
     wrong = mistakes(logits["train"], labels)
-    groups = groups_from_parts(wrong, labels, called=("right", "mistaken"))
+    groups = groups_from_parts(wrong, labels, rank_names=("right", "mistaken"))
     held_out = {
         name: np.asarray(split.labels) * 2 + (logits[name].argmax(1).numpy() != split.labels)
         for name, split in splits.items()

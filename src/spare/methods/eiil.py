@@ -57,7 +57,7 @@ def infer(task: Task, stages: Stages, options: EiilOptions) -> Inferred:
                     seed=stages.seed,
                 )
     groups = groups_from_parts(
-        parts["train"], task.train.labels, called=("environment 1", "environment 2")
+        parts["train"], task.train.labels, rank_names=("environment 1", "environment 2")
     )
     held_out = {
         name: np.asarray(task.splits()[name].labels) * 2 + part

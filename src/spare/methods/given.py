@@ -24,8 +24,7 @@ from spare.data.task import Task
 from spare.errors import InputError
 from spare.groups.result import Groups, groups_from_parts, parts_by_size
 from spare.methods.method import Inference, Inferred, sees
-from spare.records.groups_file import GroupTable, read_groups
-from spare.records.layout import HELD_OUT_GROUPS
+from spare.records.groups_file import GroupTable, read_groups, read_held_out
 from spare.training.stages import Stages
 
 
@@ -56,10 +55,9 @@ def infer(task: Task, stages: Stages, options: GivenOptions) -> Inferred:
     # The same cluster number in two classes is two groups.
     groups = groups_from_parts(parts_by_size(clusters, labels), labels)
     powers = table.powers or {}
-    held_out = {}
-    held_out_path = path.with_name(HELD_OUT_GROUPS)
-    if table.powers is not None and held_out_path.is_file():
-        held_out = _held_out(read_groups(held_out_path), clusters, groups, task)
+    # Only beside a file that `discover` wrote are the other's clusters those of this one.
+    others = read_held_out(path) if table.powers is not None else None
+    held_out = {} if others is None else _held_out(others, clusters, groups, task)
     return Inferred(
         groups.with_powers(
             {label: powers.get(name, 1.0) for label, name in enumerate(task.class_names)}
@@ -97,8 +95,6 @@ def _held_out(
     table: GroupTable, clusters: np.ndarray, groups: Groups, task: Task
 ) -> dict[str, np.ndarray]:
     """The groups of val and test, with the ids of training's."""
-    if table.splits is None:
-        raise InputError(f"{table.path} has no column 'split': run 'spare discover' again.")
     pairs = zip(groups.labels.tolist(), clusters.tolist(), strict=True)
     id_of = dict(zip(pairs, groups.ids.tolist(), strict=True))
     held_out = {}

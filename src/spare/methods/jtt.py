@@ -42,7 +42,7 @@ def infer(task: Task, stages: Stages, options: ReferenceOptions) -> Inferred:
         name: mistakes(stages.outputs(reference, split).logits, split.labels)
         for name, split in task.splits().items()
     }
-    groups = groups_from_parts(wrong["train"], task.train.labels, called=("right", "mistaken"))
+    groups = groups_from_parts(wrong["train"], task.train.labels, rank_names=("right", "mistaken"))
     held_out = {
         name: np.asarray(task.splits()[name].labels) * 2 + wrong[name]
         for name in wrong

@@ -1,11 +1,10 @@
 """When SPARE separates the groups: the early epochs that are tried, and which of them is used.
 
-separate_at=T      after T epochs, as in the paper
-separate_at=val    the candidate epoch that finds most of validation's true minorities
-separate_at=auto   the candidate epoch after which classes fall apart most clearly; starts over
-                   from other initial weights while some class does not. Uses no group label
-cross_fit=N        outputs of models that did not see the example; tries learning rates, not
-                   epochs
+- separate_at=T: after T epochs, as in the paper.
+- separate_at=val: the candidate epoch that finds most of validation's true minorities.
+- separate_at=auto: the candidate epoch after which classes fall apart most clearly; starts over
+  from other initial weights while some class does not. Uses no group label.
+- cross_fit=N: outputs of models that did not see the example; tries learning rates, not epochs.
 """
 
 from __future__ import annotations

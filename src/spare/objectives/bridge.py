@@ -30,8 +30,9 @@ def pulled_together(parts: Any, *, weight: float, temperature: float) -> Objecti
     def objective(model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
         assert isinstance(model, Classifier)
         hidden = model.features(x)
+        batch_parts = all_parts[index].to(x.device)
         plain = nn.functional.cross_entropy(model.head(hidden), y)
-        return plain + weight * distance(hidden, y, all_parts[index], temperature)
+        return plain + weight * distance(hidden, y, batch_parts, temperature)
 
     return objective
 

@@ -71,7 +71,7 @@ def correct_n_contrast(
         assert isinstance(model, Classifier)
         model.features.eval()
         hidden = model.features(x)
-        role = roles(y, all_slices[index])
+        role = roles(y, all_slices[index].to(x.device))
         unit = nn.functional.normalize(hidden)
         anchors, positives = unit[role.anchors], unit[role.positives]
         from_anchor = contrast(anchors[0], positives, unit[role.hard_negatives], temperature)

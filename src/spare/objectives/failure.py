@@ -42,17 +42,20 @@ class LearningFromFailure(nn.Module):
 
     averages: Tensor
     visited: Tensor
+    _labels: Tensor
 
     def __init__(self, biased: nn.Module, labels: Any, q: float = 0.7, decay: float = 0.7):
         super().__init__()
         self.biased = biased
         self.q, self.decay = q, decay
-        self._labels = torch.as_tensor(np.asarray(labels, dtype=np.int64)).expand(2, -1)
-        self._classes = int(self._labels.max()) + 1
+        all_labels = torch.as_tensor(np.asarray(labels, dtype=np.int64)).expand(2, -1)
+        self._classes = int(all_labels.max()) + 1
+        # The data has the labels, so a checkpoint need not.
+        self.register_buffer("_labels", all_labels, persistent=False)
         # Row 0 is b, row 1 is d. A loss is never negative, so the 0 of an example that was not
         # visited yet is no class's largest.
-        self.register_buffer("averages", torch.zeros(self._labels.shape))
-        self.register_buffer("visited", torch.zeros(self._labels.shape[1], dtype=torch.bool))
+        self.register_buffer("averages", torch.zeros(all_labels.shape))
+        self.register_buffer("visited", torch.zeros(all_labels.shape[1], dtype=torch.bool))
 
     def forward(self, model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
         losses = torch.stack(
@@ -61,7 +64,7 @@ class LearningFromFailure(nn.Module):
                 for network in (self.biased, model)
             ]
         )
-        rows = torch.as_tensor(index)
+        rows = torch.as_tensor(index, device=x.device)
         with torch.no_grad():
             easy = self.q * torch.exp(-self.q * losses[0])  # p_b = exp(-l_b)
             self.remember(losses, rows)
@@ -76,9 +79,8 @@ class LearningFromFailure(nn.Module):
 
     def weights(self, rows: Tensor) -> Tensor:
         """W of these examples."""
-        largest = torch.zeros(2, self._classes).scatter_reduce(
-            1, self._labels, self.averages, "amax"
-        )
+        zeros = self.averages.new_zeros(2, self._classes)
+        largest = zeros.scatter_reduce(1, self._labels, self.averages, "amax")
         largest = largest.clamp(min=torch.finfo(torch.float32).tiny)
         b, d = (self.averages[:, rows] / largest.gather(1, self._labels[:, rows])).unbind()
         weights: Tensor = b / (b + d + SMALL)

@@ -20,13 +20,17 @@ class GroupDro(nn.Module):
     """Holds q, so that a checkpoint has it."""
 
     q: Tensor
+    _codes: Tensor
+    _extra: Tensor
 
     def __init__(self, groups: Any, eta: float = 0.01, adjustment: float = 0.0):
         super().__init__()
         names, codes, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
         self.eta = eta
-        self._codes = torch.as_tensor(codes)
-        self._extra = adjustment / torch.as_tensor(sizes, dtype=torch.float32).sqrt()
+        extra = adjustment / torch.as_tensor(sizes, dtype=torch.float32).sqrt()
+        # What a run is made with need not be in its checkpoint, but moves with q to a device.
+        self.register_buffer("_codes", torch.as_tensor(codes), persistent=False)
+        self.register_buffer("_extra", extra, persistent=False)
         self.register_buffer("q", torch.full((len(names),), 1 / len(names)))
 
     def forward(self, model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
@@ -36,9 +40,9 @@ class GroupDro(nn.Module):
     def weighted(self, losses: Tensor, groups: Tensor) -> Tensor:
         """The loss of a batch; moves q."""
         counts = torch.bincount(groups, minlength=len(self.q))
-        means = torch.zeros(len(self.q)).index_add(0, groups, losses) / counts.clamp(min=1)
+        means = torch.zeros_like(self.q).index_add(0, groups, losses) / counts.clamp(min=1)
         with torch.no_grad():
-            gain = torch.where(counts > 0, means + self._extra, torch.zeros(()))
+            gain = torch.where(counts > 0, means + self._extra, means.new_zeros(()))
             grown = self.q * torch.exp(self.eta * gain)
             self.q.copy_(grown / grown.sum())
         return (self.q * means).sum()

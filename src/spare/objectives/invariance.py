@@ -29,11 +29,13 @@ class GroupInvariance(nn.Module):
     """Counts its steps, so that w continues to grow where it was in a resumed run."""
 
     steps: Tensor
+    _minority: Tensor
 
     def __init__(self, minority: Any, weight: float, grow_steps: int):
         super().__init__()
         self.weight, self.grow_steps = weight, grow_steps
-        self._minority = torch.as_tensor(np.asarray(minority, dtype=bool))
+        in_minority = torch.as_tensor(np.asarray(minority, dtype=bool))
+        self.register_buffer("_minority", in_minority, persistent=False)
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
     def forward(self, model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
@@ -54,7 +56,7 @@ class GroupInvariance(nn.Module):
         """The mean divergence over all classes of the head, with the head's weights held fixed."""
         bias = None if head.bias is None else head.bias.detach()
         probabilities = nn.functional.linear(hidden, head.weight.detach(), bias).softmax(1)
-        total = torch.zeros(())
+        total = torch.zeros((), device=hidden.device)
         for label in torch.unique(y):
             q1, q0 = (probabilities[(y == label) & rows] for rows in (minority, ~minority))
             if len(q1) and len(q0):

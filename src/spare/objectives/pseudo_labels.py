@@ -44,13 +44,14 @@ def pseudo_label_loss(
 
     def loss(model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
         logits = model(x)
-        rows = torch.as_tensor(index)
-        labeled = rows < len(known)
-        truth = known[rows[labeled]]
+        has_attribute = index < len(known)
+        truth = known[index[has_attribute]].to(x.device)
+        labeled = torch.as_tensor(has_attribute, device=x.device)
         total = nn.functional.cross_entropy(logits[labeled], truth)
-        counts = (y[labeled, None] * values + truth[:, None] == groups).sum(0)
+        guessable = groups.to(x.device)
+        counts = (y[labeled, None] * values + truth[:, None] == guessable).sum(0)
         unlabeled = logits[~labeled]
-        chosen, guesses = confident(unlabeled.detach(), y[~labeled], groups, counts, threshold)
+        chosen, guesses = confident(unlabeled.detach(), y[~labeled], guessable, counts, threshold)
         if len(chosen) == 0:
             return total
         return total + nn.functional.cross_entropy(unlabeled[chosen], guesses)

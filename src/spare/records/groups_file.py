@@ -134,12 +134,26 @@ def read_groups(path: Path) -> GroupTable:
     )  # fmt: skip
 
 
+def read_held_out(path: Path) -> GroupTable | None:
+    """The groups of held-out examples, beside the file of training's; None where there are none."""
+    beside = path.with_name(HELD_OUT_GROUPS)
+    if not beside.is_file():
+        return None
+    table = read_groups(beside)
+    if table.splits is None:
+        raise InputError(f"{beside} has no column 'split': run 'spare discover' again.")
+    return table
+
+
 def read_recorded_groups(
     folder: Path, described: Mapping[str, ClassGroups] | None
 ) -> GroupTable | None:
     """groups.parquet of a run or discovery, None where nothing was inferred.
 
-    described   what its record says of each class; a file that says otherwise is refused
+    Parameters
+    ----------
+    described
+        What its record says of each class; a file that says otherwise is refused.
     """
     path = folder / GROUPS
     if not described or not path.is_file():

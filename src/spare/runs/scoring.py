@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
@@ -137,7 +136,8 @@ def score(
                 groups, names = split.labels, task.class_names
             by_group = group_scores(correct, groups, names, counts)
             if split.attributes and task.shortcuts:
-                by_group |= gaps(correct, split.labels, _shortcuts(task, split), shares)
+                broken = gaps(correct, split.labels, _shortcuts(task, split), shares)
+                by_group = {**by_group, **broken}
             if fitted.inferred is not None and name in fitted.inferred.held_out:
                 inferred = fitted.inferred
                 by_group["inferred"] = group_scores(
@@ -146,7 +146,7 @@ def score(
                     inferred.groups.names(task.class_names),
                     smallest=SMALLEST_INFERRED_GROUP,
                 )
-            scores[name][when] = cast(Scores, by_group)
+            scores[name][when] = by_group
     return scores
 
 

@@ -18,6 +18,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from spare.errors import RunError
 from spare.files import read_tensors, write_tensors
+from spare.training.device import random_state, set_random_state
 
 State = dict[str, Tensor]
 
@@ -68,7 +69,7 @@ class TrainingState:
             for name, value in self.optimizer.state[parameter].items():
                 if value is not None:
                     tensors[f"optimizer/{i}/{name}"] = value
-        tensors["torch_rng"] = torch.get_rng_state()
+        tensors["torch_rng"] = random_state()
         write_tensors(path, tensors, {"position": json.dumps(vars(self.position))})
 
     def load(self, path: Path) -> None:
@@ -87,8 +88,8 @@ class TrainingState:
                 if value.shape == parameter.shape:
                     # In the parameter's own memory layout: a fused step walks both as they lie.
                     value = torch.empty_like(parameter, requires_grad=False).copy_(value)
-                self.optimizer.state[parameter][name] = value
-        torch.set_rng_state(tensors["torch_rng"])
+                self.optimizer.state[parameter][name] = value.to(parameter.device)
+        set_random_state(tensors["torch_rng"])
         self.position = Position(**json.loads(about["position"]))
         self.best = {rule: _part(tensors, f"best/{rule}") for rule in self.position.best}
 

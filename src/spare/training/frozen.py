@@ -17,6 +17,7 @@ from spare.files import read_tensors, write_tensors
 from spare.images.cache import cache_folder
 from spare.models import Classifier, ModelChoice, build, builder
 from spare.progress import SILENT, Progress
+from spare.training.device import HOST, to_host
 from spare.training.outputs import outputs
 from spare.training.settings import Settings
 
@@ -36,9 +37,12 @@ def frozen_features(
 ) -> Task:
     """The task with the backbone's features as inputs, standardized by the training split.
 
-    given   a backbone as a Python object; see `builder`
+    Parameters
+    ----------
+    given
+        A backbone as a Python object; see `builder`.
     """
-    model = _backbone(task, choice, given)
+    model = _backbone(task, choice, settings, given)
     features = {name: _features(task, name, model, settings, progress) for name in task.splits()}
     mean, deviation = _scale(features["train"])
 
@@ -66,22 +70,26 @@ def full_network(
     *,
     given: nn.Module | Callable[..., Any] | None = None,
 ) -> Classifier:
-    """Backbone and trained head as one network, which takes the task's own inputs."""
-    model = _backbone(task, choice, given)
+    """Backbone and trained head as one network on the host, for the task's own inputs."""
+    model = _backbone(task, choice, settings, given)
     mean, deviation = _scale(_features(task, "train", model, settings, progress))
-    weight = head["head.weight"] / deviation
+    weight = to_host(head["head.weight"]) / deviation
     model.head = nn.Linear(weight.shape[1], weight.shape[0])
-    model.head.load_state_dict({"weight": weight, "bias": head["head.bias"] - weight @ mean})
-    return model
+    bias = to_host(head["head.bias"]) - weight @ mean
+    model.head.load_state_dict({"weight": weight, "bias": bias})
+    return model.to(HOST)
 
 
 def _backbone(
-    task: Task, choice: ModelChoice, given: nn.Module | Callable[..., Any] | None
+    task: Task,
+    choice: ModelChoice,
+    settings: Settings,
+    given: nn.Module | Callable[..., Any] | None,
 ) -> Classifier:
     shape = shape_of(task.train.inputs)
     model = build(builder(choice, len(task.class_names), shape, given), KEY)
     assert isinstance(model, Classifier)
-    return model
+    return model.to(settings.device)
 
 
 def _features(

@@ -24,7 +24,7 @@ from spare.models import torch_seed
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
 from spare.training.checkpoint import State, TrainingState, snapshot
-from spare.training.device import device_of, in_precision
+from spare.training.device import device_of, in_precision, own_random_state
 from spare.training.loading import training_batches
 from spare.training.settings import Settings, learning_rate
 
@@ -32,9 +32,10 @@ Key = tuple[int, ...]
 #: Given the model after an epoch and the epoch's number: how good it is by each selection rule, and
 #: what else to remember of it.
 Validate = Callable[[nn.Module, int], tuple[dict[str, float], dict[str, float]]]
-#: (model, inputs, labels, rows in the training split) -> loss. One that remembers something (Group
-#: DRO's weights, a second network) is an nn.Module: its parameters are trained along, and its state
-#: is in the checkpoint. Its `passes` says how many networks an example goes through, where not one.
+#: (model, inputs, labels, rows in the training split) -> loss. Inputs and labels are on the model's
+#: device. An objective that remembers something (Group DRO's weights, a second network) is an
+#: nn.Module: it is moved there too, its parameters are trained along, and its state is in the
+#: checkpoint. Its `passes` says how many networks an example goes through, where not one.
 Objective = Callable[[nn.Module, Tensor, Tensor, np.ndarray], Tensor]
 
 #: A checkpoint is written after every epoch, and within a long one after this many seconds.
@@ -96,9 +97,9 @@ def train(
     phase
         What progress is reported as.
     """
-    with torch.random.fork_rng(devices=[]):
+    with own_random_state():
         torch.manual_seed(torch_seed(key))
-        memory = objective if isinstance(objective, nn.Module) else None
+        memory = objective.to(device_of(model)) if isinstance(objective, nn.Module) else None
         state = TrainingState(
             model=model,
             optimizer=_optimizer(model, memory, settings),

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from spare.errors import InputError
+from spare.records.record import Scores
 
 Z95 = 1.959963984540054
+
+
+class Gaps(TypedDict):
+    """What broken shortcuts cost, where there are several."""
+
+    #: Accuracy over patterns, weighted by their shares of the training set.
+    id_accuracy: float
+    #: By shortcuts: the accuracy where exactly these are broken, minus `id_accuracy`.
+    gaps: dict[str, float]
+    #: The lowest accuracy of any pattern with a broken shortcut: a milder score than the worst
+    #: group, which is not averaged over classes.
+    worst_pattern: float
 
 
 def wilson_interval(hits: int, n: int) -> tuple[float, float]:
@@ -33,13 +46,22 @@ def group_scores(
     names: Sequence[str],
     train_counts: np.ndarray | None = None,
     smallest: int = 1,
-) -> dict[str, Any]:
+) -> Scores:
     """Accuracy of every group that has examples, the worst of them, and two averages.
-
-    The worst is taken among groups of at least `smallest` examples (among all if none is so large).
 
     `average` is over examples. `adjusted_average` weights each group's accuracy by its share of
     the training set, as is usual where groups are balanced in test but not in training.
+
+    Parameters
+    ----------
+    correct, groups
+        Whether each example is predicted right, and the number of its group.
+    names
+        Of the groups, by number.
+    train_counts
+        Training examples of each group, for the adjusted average.
+    smallest
+        The worst is taken among groups of at least so many examples, among all if none is so large.
     """
     correct = np.asarray(correct, dtype=np.float64)
     if len(correct) != len(groups):
@@ -52,7 +74,7 @@ def group_scores(
     accuracy = hits[present] / sizes[present]
     counted = sizes[present] >= min(smallest, sizes.max())
     worst = int(present[counted][accuracy[counted].argmin()])
-    scores: dict[str, Any] = {
+    scores: Scores = {
         "worst_group": float(hits[worst] / sizes[worst]),
         "worst_group_interval": list(wilson_interval(round(hits[worst]), int(sizes[worst]))),
         "worst_group_name": names[worst],
@@ -75,14 +97,20 @@ def gaps(
     labels: np.ndarray,
     shortcuts: Mapping[str, np.ndarray],
     train_shares: Mapping[tuple[bool, ...], float],
-) -> dict[str, Any]:
+) -> Gaps:
     """Accuracy in the training distribution, and what each broken shortcut costs (UrbanCars).
 
     A pattern says for each shortcut whether it holds (its value has the number of the class); the
-    accuracy of a pattern is the mean over classes. `id_accuracy` weights the patterns by their
-    shares of the training set; a gap is the accuracy where exactly these shortcuts are broken,
-    minus `id_accuracy`. `worst_pattern` is the lowest accuracy of any pattern with a broken
-    shortcut: a milder score than the worst group, which is not averaged over classes.
+    accuracy of a pattern is the mean over classes.
+
+    Parameters
+    ----------
+    correct, labels
+        Whether each example is predicted right, and its class.
+    shortcuts
+        By name: the value that each example has.
+    train_shares
+        By pattern: its share of the training set.
     """
     correct = np.asarray(correct, dtype=np.float64)
     holds = {name: np.asarray(values) == labels for name, values in shortcuts.items()}

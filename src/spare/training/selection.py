@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from spare.errors import InputError, unknown
-from spare.imports import import_object
+from spare.imports import check_text, import_object
 
 #: Inferred groups of held-out data smaller than this are too noisy to choose by.
 SMALLEST_INFERRED_GROUP = 10
@@ -136,6 +136,7 @@ RULES = {
 
 def rule_named(name: str) -> Rule:
     """A rule of the list or, as `package.module:RULE`, someone's own."""
+    check_text("selection rule", name)
     if ":" in name:
         rule: Rule = import_object("selection rule", name, lambda value: isinstance(value, Rule))
         return rule

@@ -8,8 +8,10 @@ given.
 
 A stage's name is its phase, and after a slash whatever tells the stages of a phase apart. Stages of
 one phase are one training: they share a clock, and their batches are drawn by the same seed. The
-phase `early` is plain training beforehand; the runner selects no epoch of it. Any other phase is
-one whose model may be the run's, whatever a recipe calls it.
+phase `early` is plain training beforehand: no epoch of it is selected. Any other phase is one whose
+model may be the run's, whatever a recipe calls it. A recipe may still return a stage of which the
+runner selected no epoch, an early one or one with a rule of its own: what `train` returned is all
+that there is to know of it, and its last epoch is the run's.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ class Stages:
     judge
         Scores an epoch on validation; the recipe never sees what it says.
     keep
-        Given every trained stage whose model may be the run's, with the epochs that were selected.
+        Given every trained stage of which the judge selected epochs, with these epochs. Of other
+        stages the runner needs no more than the recipe has.
     """
 
     def __init__(
@@ -103,8 +106,8 @@ class Stages:
     ) -> Trained:
         """Train a fresh model (or one with the weights `start`) on the task's training split.
 
-        What comes back has the last weights and the losses only: the epoch that the run's rule
-        selects is the runner's business.
+        What comes back has the last weights, the losses and, with `select`, the weights of the
+        epoch that this rule selects: which epoch the run's rule selects is the runner's business.
 
         Parameters
         ----------
@@ -122,7 +125,7 @@ class Stages:
         model = self.fresh(task, weight_seed)
         if start is not None:
             model.load_state_dict(start)
-        judged = phase != EARLY and not select
+        selects_epoch = phase != EARLY and not select
         trained = train(
             model,
             task.train,
@@ -130,7 +133,7 @@ class Stages:
             batches=batches,
             key=(self.seed, zlib.crc32(phase.encode()), weight_seed),
             objective=objective,
-            validate=self._validation(task, select) if judged or select else None,
+            validate=self._validation(task, select) if selects_epoch or select else None,
             checkpoint=self._checkpoint(name),
             continue_from=self._checkpoint(continues) if continues else None,
             phase=phase,
@@ -142,7 +145,7 @@ class Stages:
         trained = replace(trained, name=name)
         if select:
             return trained
-        if judged:
+        if selects_epoch:
             self._keep(trained)
         losses = [{key: record[key] for key in ("epoch", "loss")} for record in trained.history]
         return replace(trained, kept={}, history=losses)
