@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -147,3 +148,25 @@ def test_any_inference_can_discover(inference, sizes, points, tmp_path):
     assert sum(len(groups["sizes"]) for groups in found.record["discovery"].values()) == sizes
     assert "scores" not in found.record
     assert isinstance(spare.load_run(tmp_path / "x"), spare.Discovery)
+
+
+def test_a_method_and_an_inference_may_be_objects(points, tmp_path):
+    from spare.methods import INFERENCES, METHODS
+
+    erm = replace(METHODS["erm"], name="mine")
+    run = spare.train(points[:2], method=erm, out=tmp_path / "x", epochs=1, report=False)
+    assert run.record["method"] == "given:mine"
+    found = spare.discover(
+        points[:2], inference=INFERENCES["jtt"], out=tmp_path / "y", epochs=1, report=False
+    )
+    assert found.record["method"] == "given:jtt"
+    with pytest.raises(InputError, match=r"its method \(given:mine\) was given in Python"):
+        spare.load_run(tmp_path / "x").model()
+
+
+def test_what_a_record_cannot_name_is_refused(points, tmp_path):
+    from spare.training.selection import RULES
+
+    with pytest.raises(InputError, match="selection is text, not a Rule: name your own as"):
+        spare.train(points[:2], selection=RULES["last"], out=tmp_path / "x")
+    assert not list(tmp_path.iterdir())

@@ -10,13 +10,15 @@ knows its folder, prints as the command line does, and shows itself in a noteboo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from spare.api.results import RUNS, Bench, Discovery, Run, as_path, progress_or_stderr
 from spare.datasets import locate
-from spare.methods import discovery_with, method_named, with_given_groups
+from spare.methods import Inference, Method, discovery_with, method_named, with_given_groups
 from spare.models import model_description
+from spare.models.named import GIVEN
 from spare.progress import Progress
 from spare.records.bench_table import read_table
 from spare.records.layout import REPORT, is_bench, run_name
@@ -31,7 +33,7 @@ from spare.runs.run import run as walk
 def discover(
     task: Any,
     *,
-    inference: str = "spare",
+    inference: str | Inference = "spare",
     seed: int = 0,
     out: Path | str | None = None,
     data: Path | str | None = None,
@@ -49,8 +51,9 @@ def discover(
         A named task, the path of your own data, `(features, labels)`, a mapping of arrays, a pandas
         or pyarrow table, a torch Dataset of `(input, label)` pairs, or a mapping of split names to
         such Datasets.
-    inference : str
-        What names the groups; `spare list halves` lists them.
+    inference : str or Inference
+        What names the groups: a name of `spare list halves`, `package.module:INFERENCE`, or an
+        `Inference` itself.
     seed : int
     out : Path, optional
         Folder to write to; by default one below `runs`.
@@ -81,6 +84,8 @@ def discover(
     >>> len(found.groups.clusters)  # 44 of each class are for validation and test
     212
     """
+    if isinstance(inference, Inference):
+        inference = replace(inference, name=f"{GIVEN}{inference.name}")
     method = discovery_with(inference)
     finished = _walk(
         task, method, f"discover-{{label}}-seed{seed}", seed, out, data, model, threads, progress,
@@ -93,7 +98,7 @@ def discover(
 def train(
     task: Any,
     *,
-    method: str = "spare",
+    method: str | Method = "spare",
     groups: Path | str | None = None,
     seed: int = 0,
     out: Path | str | None = None,
@@ -112,8 +117,9 @@ def train(
     ----------
     task, seed, out, data, model, threads, report, progress, **settings
         As in `discover`.
-    method : str
-        A name, a pair INFERENCE+TRAINER, or `package.module:METHOD`; `spare list methods`.
+    method : str or Method
+        A name, a pair INFERENCE+TRAINER, `package.module:METHOD` (`spare list methods`), or a
+        `Method` itself.
     groups : Path, optional
         A file of groups to train with, such as the groups.parquet that `discover` writes.
 
@@ -131,9 +137,13 @@ def train(
     if groups is not None:
         method = with_given_groups(method)
         settings["groups"] = str(groups)
+    recipe = method_named(method)
+    if isinstance(method, Method):  # which a record can only mention
+        preset = method.preset_from or method.name
+        recipe = replace(method, name=f"{GIVEN}{method.name}", preset_from=preset)
     finished = _walk(
-        task, method_named(method), f"{{label}}-{run_name(method, seed)}", seed, out, data, model,
-        threads, progress, settings,
+        task, recipe, f"{{label}}-{run_name(recipe.name, seed)}", seed, out, data, model, threads,
+        progress, settings,
     )  # fmt: skip
     _report_once(finished, report, progress)
     return Run(finished.folder, cast(RunRecord, finished.record), finished.plan)

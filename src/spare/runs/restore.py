@@ -57,8 +57,9 @@ def _refuse_code(record: DiscoveryRecord, settings: Mapping[str, Any]) -> None:
             f"its data set is {task!r}, which might be fetched: use --trust if that is meant."
         )
     model = str(settings.get("model", ""))
-    if model.startswith(GIVEN):
-        raise InputError(f"its model ({model}) was given in Python and is not stored.")
+    for what, name in (("model", model), ("method", record["method"])):
+        if name.startswith(GIVEN):
+            raise InputError(f"its {what} ({name}) was given in Python and is not stored.")
     named = {
         "method": record["method"],
         "model": "" if model.startswith("timm:") else model,

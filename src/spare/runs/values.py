@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import types
 import typing
 from typing import Any
@@ -33,6 +34,11 @@ def convert(key: str, value: Any, kind: Any) -> Any:
             return words[str(value).lower()]
         raise InputError(f"{key} is true or false, not {value!r}.")
     if kind is str:
+        if not isinstance(value, str | int | float | os.PathLike):
+            raise InputError(
+                f"{key} is text, not a {type(value).__name__}: name your own as "
+                f"package.module:NAME, so that the record can name it too."
+            )
         return str(value)
     try:
         if kind is int and isinstance(value, float) and not value.is_integer():
