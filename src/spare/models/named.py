@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import difflib
+import hashlib
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,8 +23,8 @@ import torch
 from torch import nn
 
 from spare.errors import DataError, InputError, reason, unknown
-from spare.imports import current_folder_importable, import_object
-from spare.models.classifier import Classifier, Shape, build
+from spare.imports import code_digest, current_folder_importable, import_object
+from spare.models.classifier import Classifier, Shape, build, hash_state
 from spare.models.heads import as_classifier, head_path
 from spare.models.small import OF_FEATURES, OF_IMAGES
 from spare.models.stored_weights import load_weights, weights_file
@@ -53,9 +55,24 @@ GIVEN = "given:"
 def model_description(given: nn.Module | Callable[..., Any]) -> str:
     """What stands in the record for a model that was given as a Python object.
 
-    >>> model_description(nn.Linear(2, 3)), model_description(nn.Linear)
-    ('given:Linear', 'given:Linear')
+    Its name is followed by a digest, so that a run with another model of that name is another run:
+    of a network's layers and weights; of the code of a function or class (see `code_digest`),
+    because what it makes depends on a number of classes that is not known yet.
+
+    >>> first, second = nn.Linear(2, 3), nn.Linear(2, 3)
+    >>> model_description(first) == model_description(copy.deepcopy(first))
+    True
+    >>> model_description(first) == model_description(second)
+    False
     """
+    if not isinstance(given, nn.Module):
+        return f"{_given_name(given)}-{code_digest(given)}"
+    digest = hashlib.sha256(re.sub(r"0x[0-9a-fA-F]+", "", repr(given)).encode())
+    hash_state(digest, given.state_dict())
+    return f"{_given_name(given)}-{digest.hexdigest()[:8]}"
+
+
+def _given_name(given: Any) -> str:
     name = type(given).__name__
     if not isinstance(given, nn.Module):
         name = getattr(given, "__name__", name)
@@ -128,7 +145,7 @@ def _maker(given: nn.Module | Callable[..., Any], classes: int) -> Callable[[], 
             f"a model is a name, an nn.Module or a function that makes one, not a "
             f"{type(given).__name__}."
         )
-    return partial(_call, model_description(given), given, classes)
+    return partial(_call, _given_name(given), given, classes)
 
 
 def _ours(name: str, classes: int, shape: Shape) -> Classifier:

@@ -9,15 +9,14 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from spare.models.classifier import device_of
+
+__all__ = ["DEVICES", "PRECISIONS", "device_of", "in_precision", "to_host"]
 
 DEVICES = ("cpu",)
 PRECISIONS = ("float32", "bfloat16")
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Where a model is; one without parameters is on the host."""
-    return next((weight.device for weight in model.parameters()), torch.device("cpu"))
 
 
 def to_host(tensor: Tensor) -> Tensor:
