@@ -87,9 +87,18 @@ def builder(
 ) -> Callable[[], Classifier]:
     """A function that makes the chosen model; a name that does not exist is an error at once.
 
-    shape   of one example's input: (d,) for features, (channels, height, width) for images
-    given   a network, of which every model is a copy with the weights that it has now; or a
-            function or class that makes one, called with the number of classes if it takes that
+    Parameters
+    ----------
+    choice : ModelChoice
+        The network's name, its head and its weights.
+    classes : int
+        How many outputs it needs.
+    shape : tuple of int
+        Of one example's input: (d,) for features, (channels, height, width) for images.
+    given : nn.Module or callable, optional
+        In place of a name: a network, of which every model is a copy with the weights that it has
+        now; or a function or class that makes one, called with the number of classes if it takes
+        that.
     """
     name, file = choice.model, weights_file(choice.weights)
     imagenet = choice.weights == "imagenet"
