@@ -478,6 +478,17 @@ def test_torch_data_sets_are_identified_by_all_of_their_tensors_or_a_sample(arra
         assert prints(make) == prints(make)
 
 
+def test_what_a_tensor_data_set_of_ones_own_does_to_items_is_done(arrays):
+    class Doubled(TensorDataset):
+        def __getitem__(self, i):
+            x, y = super().__getitem__(i)
+            return 2 * x, y
+
+    features, label = torch.tensor(arrays["features"]), torch.tensor(arrays["label"])
+    doubled = inputs_of(load(Doubled(features, label)), "train")
+    assert np.array_equal(doubled, inputs_of(load(TensorDataset(2 * features, label)), "train"))
+
+
 @pytest.mark.parametrize(
     "dtype", [torch.uint8, torch.int64, torch.float64, torch.float16, torch.bfloat16, torch.bool]
 )

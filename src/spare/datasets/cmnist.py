@@ -49,13 +49,13 @@ def load(
     data : Path
         The folder of data sets, which holds MNIST.
     seed : int
-        Of the whole task.
+        Decides everything random about the task.
     progress : Progress
         Not used: it takes a moment.
     palette : str
         The name of the colors, one of `PALETTES`.
     p_corr : float
-        The share of each class that has the class's own color, in training.
+        The probability that a training example has the color of its class.
     train_size : int
         0 for the paper's 50,000; fewer for quick trials (the first of the split).
     """

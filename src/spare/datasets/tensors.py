@@ -92,7 +92,8 @@ def of_datasets(datasets: Mapping[str, Any]) -> InMemory:
 
 
 def _inputs(dataset: Any) -> Inputs:
-    if isinstance(dataset, TensorDataset):
+    # A subclass may do more to an item than take it.
+    if getattr(type(dataset), "__getitem__", None) is TensorDataset.__getitem__:
         return TensorInputs(dataset.tensors[0], finish=_as_floats)
     return DatasetInputs(dataset, finish=_as_floats)
 
