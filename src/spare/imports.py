@@ -66,7 +66,10 @@ def code_digest(code: Any) -> str:
     True
     """
     digest = hashlib.sha256()
-    module = getattr(code, "__module__", None)
+    function = code
+    while isinstance(function, functools.partial):
+        function = function.func
+    module = getattr(function, "__module__", None)
     visited: set[int] = set()
     pending: list[Any] = [code]
     while pending:
@@ -133,11 +136,13 @@ def _compiled(code: CodeType) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A number, a word or a tuple of those as text; of anything else only what it is called."""
+    """What cannot change in place, as text; of anything else only what it is called."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return repr(value)
     if isinstance(value, tuple):
         return f"({', '.join(map(_plain, value))})"
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(_plain, value)))}}}"
     return _qualified_name(value)
 
 
