@@ -18,7 +18,7 @@ from pathlib import Path
 
 from spare.datasets import locate
 from spare.datasets.listing import existing_files
-from spare.datasets.manifest import read_listing
+from spare.datasets.manifest import ImageColumns, read_listing
 from spare.datasets.splits import Shares
 
 FILES_PER_FOLDER = 10_000
@@ -41,7 +41,7 @@ def main() -> None:
                 os.close(os.open(Path(folder) / name, os.O_CREAT))
         started = time.perf_counter()
         assert locate(str(path)).kind == "manifest"
-        listing = read_listing(path, attributes=("place",), shares=Shares())
+        listing = read_listing(path, ImageColumns(attributes=("place",)), Shares())
         listing = existing_files(listing, skip_bad=False, allow_outside=False)
         ours = time.perf_counter() - started
 

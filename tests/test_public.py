@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import spare
 
 
@@ -13,6 +15,13 @@ def test_every_public_name_is_there_and_sorted():
     for name in spare.__all__:
         assert getattr(spare, name).__name__ == name
     assert set(spare.__all__) <= set(dir(spare))
+
+
+@pytest.mark.parametrize("name", spare.__all__)
+def test_every_public_name_is_explained_with_an_example(name):
+    documentation = getattr(spare, name).__doc__ or ""
+    assert "\n    Examples\n    --------\n" in documentation
+    assert ">>> " in documentation
 
 
 def test_silhouette_is_a_function_even_after_its_neighbors_were_imported():

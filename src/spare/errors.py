@@ -16,7 +16,17 @@ from collections.abc import Iterable
 
 
 class SpareError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base of every error that this package raises on purpose: one sentence, with what to do.
+
+    Examples
+    --------
+    >>> import spare
+    >>> try:
+    ...     spare.infer_groups([[0.9, 0.1], [0.2, 0.8]], [0, 1, 1])
+    ... except spare.SpareError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
 
 class InputError(SpareError, ValueError):
@@ -36,7 +46,20 @@ class Interrupted(SpareError):
 
 
 class SpareWarning(UserWarning):
-    pass
+    """Something worth knowing that does not stop the work, such as a split that had to be made up.
+
+    Examples
+    --------
+    To have the work stop instead:
+
+    >>> import warnings
+    >>> import spare
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", spare.SpareWarning)
+    ...     warnings.warn("there is no test split", spare.SpareWarning)
+    Traceback (most recent call last):
+    spare.errors.SpareWarning: there is no test split
+    """
 
 
 def check_seed(seed: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from spare.datasets.arrays import load
+from spare.datasets.columns import FeatureColumns
 from spare.datasets.splits import Shares
 from spare.errors import DataError, InputError, SpareWarning
 
@@ -27,8 +28,8 @@ def parts():
     }
 
 
-def read(path, **more):
-    return load(path, 0, shares=Shares(), **more)
+def read(path, encoding="utf8", **columns):
+    return load(path, 0, shares=Shares(), columns=FeatureColumns(**columns), encoding=encoding)
 
 
 def write(folder, kind, parts):

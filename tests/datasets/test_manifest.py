@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spare.datasets import locate
-from spare.datasets.manifest import load
+from spare.datasets.manifest import ImageColumns, load
 from spare.datasets.preparation import Preparation
 from spare.datasets.splits import Shares
 from spare.errors import DataError, InputError, SpareWarning
@@ -45,8 +45,9 @@ def write(path, rows, encoding="utf-8"):
     return path
 
 
-def read(table, preparation=SMALL, **more):
-    return load(table, 0, preparation=preparation, shares=Shares(), **more)
+def read(table, preparation=SMALL, encoding="utf8", **columns):
+    choices = {"preparation": preparation, "shares": Shares(), "columns": ImageColumns(**columns)}
+    return load(table, 0, **choices, encoding=encoding)
 
 
 def test_a_csv_with_splits_and_attributes(tmp_path, rows):

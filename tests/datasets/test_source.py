@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 import typing
@@ -12,9 +13,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
-from torch.utils.data import IterableDataset, Subset, TensorDataset
+from torch.utils.data import ConcatDataset, IterableDataset, Subset, TensorDataset
 
-from spare.data.inputs import TensorInputs
+from spare.data.inputs import ConcatInputs, SubsetInputs, TensorInputs
 from spare.data.task import Split, Task
 from spare.datasets import DATASETS, Dataset, Source, data_root, locate, names_code
 from spare.datasets.preparation import Preparation
@@ -40,9 +41,12 @@ def arrays():
 def load(data, progress=None, **choices):
     """The task of some data, loaded as a run loads it."""
     source = locate(data)
-    parameters = inspect.signature(source.load).parameters
-    if "shares" in parameters:
+    types = typing.get_type_hints(source.load)
+    if "shares" in types:
         choices.setdefault("shares", Shares())
+    if "columns" in types:
+        named = {field.name for field in dataclasses.fields(types["columns"])} & choices.keys()
+        choices["columns"] = types["columns"](**{name: choices.pop(name) for name in named})
     return source.load(source.path, 0, progress or Progress(), **choices)
 
 
@@ -159,6 +163,22 @@ def test_a_data_set_as_an_object(my_module, tmp_path):
     assert source.label == "points-in-memory"
 
 
+def test_data_sets_as_objects_differ_in_their_code_and_their_settings():
+    def load_with(noise):
+        def load(data_root, seed, progress=None):
+            raise NotImplementedError(noise)
+
+        return load
+
+    def fingerprint(noise, **settings):
+        return locate(Dataset(load_with(noise), settings=settings)).fingerprint
+
+    first = fingerprint(0.1, lr=1, model="mlp")
+    assert first == fingerprint(0.1, model="mlp", lr=1) != ""
+    others = {fingerprint(0.2, lr=1, model="mlp"), fingerprint(0.1, lr=2, model="mlp")}
+    assert len(others | {first}) == 3
+
+
 # Arrays, tables, tasks
 
 
@@ -256,6 +276,93 @@ def test_a_task_is_taken_as_it_is(arrays):
     assert source.fingerprint
 
 
+def test_a_task_is_identified_by_all_of_its_content(arrays):
+    base, labels = torch.tensor(arrays["features"]), arrays["label"]
+
+    def fingerprint(inputs, labels=labels):
+        split = Split(inputs, labels)
+        return locate(Task("points", split, split, None, ("a", "b"), {})).fingerprint
+
+    changed = base.clone()
+    changed[N // 2 + 1, 3] += 1
+    half, other_half = np.arange(0, 30), np.arange(30, N)
+    prints = [
+        fingerprint(TensorInputs(base)),
+        fingerprint(TensorInputs(changed)),
+        fingerprint(TensorInputs(base, finish=lambda batch: 2 * batch)),
+        fingerprint(TensorInputs(base), labels[::-1]),
+        fingerprint(SubsetInputs(TensorInputs(base), half), labels[half]),
+        fingerprint(SubsetInputs(TensorInputs(base), other_half), labels[half]),
+        fingerprint(ConcatInputs(TensorInputs(base[:7]), TensorInputs(base[7:]))),
+    ]
+    assert len(set(prints)) == len(prints)
+    assert fingerprint(TensorInputs(base.clone())) == prints[0]
+
+
+@pytest.mark.parametrize("form", ["pairs", "dicts", "pandas", "pyarrow"])
+def test_arrays_and_tables_by_split(form, arrays):
+    features, label = arrays["features"], arrays["label"]
+    rows = {"train": slice(0, 40), "valid": slice(40, 50), "Test": slice(50, N)}
+
+    def part(chosen):
+        columns = {f"f{i}": features[chosen, i] for i in range(D)} | {"label": label[chosen]}
+        return {
+            "pairs": (features[chosen].tolist(), torch.tensor(label[chosen])),
+            "dicts": {"x": features[chosen], "y": label[chosen]},
+            "pandas": pd.DataFrame(columns | {"split": "unknown"}),
+            "pyarrow": pa.table(columns),
+        }[form]
+
+    parts = {name: part(chosen) for name, chosen in rows.items()}
+    source = locate(parts)
+    assert (source.kind, source.preset, source.in_memory) == ("arrays", "arrays", True)
+    task = load(parts)
+    in_one = features, label, np.repeat(["train", "val", "test"], [40, 10, 10])
+    assert same_tasks(task, load(dict(zip(("x", "label", "split"), in_one, strict=True))))
+    if form in ("pairs", "dicts"):
+        assert task.names["val"][:2] == ["valid[0]", "valid[1]"]
+    swapped = {"train": parts["train"], "valid": parts["Test"], "Test": parts["valid"]}
+    assert locate(parts).fingerprint == source.fingerprint != locate(swapped).fingerprint
+
+
+def test_tables_of_images_by_split(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    tables = {}
+    for split in ("train", "val", "test"):
+        names = [f"{split}{i}.png" for i in range(4)]
+        for i, name in enumerate(names):
+            picture(tmp_path / name, COLORS[("cat", "dog")[i % 2]], seed=i)
+        tables[split] = pd.DataFrame({"path": names, "label": ["cat", "dog"] * 2})
+    assert locate(tables).preset == "images"
+    task = load(tables, preparation=Preparation(resize=12, crop=12))
+    assert task.names["test"] == [f"test{i}.png" for i in range(4)]
+
+
+X, Y = np.zeros((4, 2)), np.array([0, 1, 0, 1])
+LETTERS = pa.table({"label": Y, "f": list("abcd")})
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"train": (X, Y), "val": pd.DataFrame({"label": Y})}, "given as DataFrame and tuple"),
+        ({"train": (X, Y), "val": TensorDataset(torch.zeros(2, 2))}, "TensorDataset and tuple"),
+        ({"train": (X, Y[:3]), "val": (X, Y)}, "arrays of train differ in length: features 4, lab"),
+        ({"train": (X, Y), "val": (X[:, :1], Y)}, r"do not fit together \(.*\): give all of them"),
+        (
+            {"train": {"x": X, "y": Y}, "val": {"x": X}},
+            "train and val do not have the same columns",
+        ),
+        ({"train": pa.table({"label": Y, "f": Y}), "val": LETTERS}, "do not fit together"),
+        ({"train": (X, Y), "val": (X, 3)}, "'label' is a int and not an array"),
+    ],
+)
+def test_splits_that_do_not_fit_together(parts, says):
+    with pytest.raises((InputError, DataError), match=says):
+        locate(parts)
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
@@ -341,6 +448,63 @@ def test_random_transforms_do_not_change_the_fingerprint():
 
     assert locate(Noisy()).fingerprint == locate(Noisy()).fingerprint
     assert locate(Noisy()).fingerprint != locate(Noisy(27)).fingerprint
+
+    class Flipped(Pictures):  # some of its items are the same twice in a row
+        def __getitem__(self, i):
+            picture = super().__getitem__(i)[0]
+            return picture[..., :: np.random.default_rng().choice([1, -1])].copy(), 0
+
+    assert len({locate(Flipped()).fingerprint for _ in range(3)}) == 1
+
+
+def test_torch_data_sets_are_identified_by_all_of_their_tensors_or_a_sample(arrays):
+    features, label = torch.tensor(arrays["features"]), torch.tensor(arrays["label"])
+    changed = features.clone()
+    changed[N // 2 + 1, 3] += 1
+
+    def prints(make):
+        return {locate(make(features)).fingerprint, locate(make(changed)).fingerprint}
+
+    for make in (
+        lambda x: TensorDataset(x, label),
+        lambda x: Subset(TensorDataset(x, label), range(0, N, 2)),
+        lambda x: ConcatDataset(
+            [TensorDataset(x[:20], label[:20]), TensorDataset(x[20:], label[20:])]
+        ),
+        lambda x: {"train": TensorDataset(x, label), "val": TensorDataset(features, label)},
+        lambda x: Pairs(x.numpy(), label),  # every item is in the sample of so few
+    ):
+        assert len(prints(make)) == 2
+        assert prints(make) == prints(make)
+
+
+def test_what_a_tensor_data_set_of_ones_own_does_to_items_is_done(arrays):
+    class Doubled(TensorDataset):
+        def __getitem__(self, i):
+            x, y = super().__getitem__(i)
+            return 2 * x, y
+
+    features, label = torch.tensor(arrays["features"]), torch.tensor(arrays["label"])
+    doubled = inputs_of(load(Doubled(features, label)), "train")
+    assert np.array_equal(doubled, inputs_of(load(TensorDataset(2 * features, label)), "train"))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.uint8, torch.int64, torch.float64, torch.float16, torch.bfloat16, torch.bool]
+)
+@pytest.mark.parametrize("shape", [(4,), (3, 4, 4)])
+def test_items_of_every_type_become_floats(dtype, shape):
+    x = (torch.rand(12, *shape) * 200).to(dtype)
+    y = torch.arange(12) % 2
+    items = [(x[i], int(y[i])) for i in range(12)]
+    expected = x.float()
+    if dtype == torch.uint8 and len(shape) == 3:
+        expected = expected / 127.5 - 1
+    for data in (TensorDataset(x, y), items):
+        task = load({"train": data, "val": data, "test": data})
+        taken = task.train.inputs.take(np.arange(12))
+        assert taken.dtype == torch.float32
+        assert torch.allclose(taken, expected, atol=1e-6)
 
 
 def test_torch_data_sets_that_cannot_be_used(arrays):

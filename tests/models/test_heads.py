@@ -10,6 +10,7 @@ from torch import nn
 
 from spare.errors import InputError
 from spare.models import ModelChoice, as_classifier, build, builder
+from spare.models.classifier import device_of
 from tests.networks import SMALL, Net, batch
 
 
@@ -46,6 +47,14 @@ def test_finding_the_head_changes_nothing():
         True, True, False, True,
     ]  # fmt: skip
     assert not any(m._forward_hooks for m in model.modules())
+
+
+def test_everything_is_where_the_network_is():
+    network = Net()
+    with torch.device("meta"):  # what does not follow the network ends up there, and fails
+        model = as_classifier(network, 4, SMALL)
+    assert device_of(model) == device_of(network) == torch.device("cpu")
+    assert device_of(nn.Identity()) == torch.device("cpu")
 
 
 def test_a_head_with_two_names_is_removed_under_both():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import math
+import re
 import sys
 from urllib.error import URLError
 
@@ -284,12 +286,51 @@ def test_a_given_function_or_class_is_called_with_the_number_of_classes():
 
     assert given(small)(batch(TINY)).shape == (3, 3)
     assert given(Net).head.out_features == 3
-    assert model_description(small) == "given:small"
-    assert model_description(Net) == model_description(Net()) == "given:Net"
+    assert re.fullmatch(r"given:small-[0-9a-f]{8}", model_description(small))
+    assert model_description(Net) == model_description(Net)
+    assert model_description(Net).startswith("given:Net-")
     assert not same_weights(
         build(builder(ModelChoice(), 3, TINY, given=Net), (0,)),
         build(builder(ModelChoice(), 3, TINY, given=Net), (1,)),
     )
+
+
+def test_another_model_of_the_same_name_has_another_description():
+    network = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    others = [copy.deepcopy(network) for _ in range(3)]
+    with torch.no_grad():
+        others[0][2].bias[1] += 1
+    others[1][1].num_batches_tracked += 1
+    others[2][1].momentum = 0.5
+    descriptions = [model_description(model) for model in (network, *others)]
+    assert len(set(descriptions)) == 4
+    assert model_description(copy.deepcopy(network)) == descriptions[0]
+
+    def maker(width):
+        return lambda classes: nn.Sequential(nn.Linear(4, width), nn.Linear(width, classes))
+
+    assert model_description(maker(3)) == model_description(maker(3))
+    assert model_description(maker(3)) != model_description(maker(5))
+
+
+def test_networks_without_plain_weights_are_described_too():
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lazy = nn.LazyLinear(3)
+            self.register_buffer("empty", torch.zeros(0, 2, dtype=torch.bool))
+
+        def get_extra_state(self):
+            return object()
+
+        def set_extra_state(self, state):
+            pass
+
+        def extra_repr(self):
+            return repr(object())
+
+    assert model_description(Odd()) == model_description(Odd())
+    assert model_description(3).startswith("given:int-")
 
 
 def test_weights_from_a_file_go_into_a_given_network(tmp_path):

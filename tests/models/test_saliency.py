@@ -57,6 +57,19 @@ def test_the_map_is_where_the_decision_comes_from(layout, row, column):
     assert map_[15 - row, 15 - column] == 0
 
 
+def test_the_layer_is_looked_for_where_the_network_is():
+    network, x = looks("maps"), torch.rand(2, 1, 16, 16)
+    with torch.device("meta"):  # what does not follow the network ends up there, and fails
+        assert layer_and_grid(network, x) == ("features.last", Grid(4, 4, "maps"))
+
+
+def test_modes_are_as_before_afterwards():
+    network = looks("maps")
+    network.head.eval()
+    saliency(network, torch.rand(2, 1, 16, 16))
+    assert [m.training for m in (network, network.features, network.head)] == [True, True, False]
+
+
 def test_what_speaks_against_the_class_is_zero_and_without_evidence_all_is_zero():
     network = looks("maps")
     x = bright(0, 0)

@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from spare.errors import DataError, InputError
-from spare.files import write_tensors
 from spare.models import ModelChoice, build, builder
+from spare.records.weights_file import write_weights
 from tests.networks import TINY, made, same_weights
 
 
@@ -50,10 +50,18 @@ def test_weights_from_a_file_are_loaded_into_our_models(tmp_path):
 def test_training_can_start_from_the_weights_of_a_run(tmp_path, user_folder, name):
     name, shape = name.format(nets=user_folder), (3, 4, 4) if name == "small_cnn" else TINY
     stored = made(name, shape, key=(5,))
-    tensors = {f"selected/{k}": v for k, v in stored.state_dict().items()}
-    tensors |= {f"last/{k}": torch.zeros_like(v) for k, v in stored.state_dict().items()}
-    write_tensors(tmp_path / "weights.safetensors", tensors, {})
+    state = stored.state_dict()
+    zeros = {name: torch.zeros_like(value) for name, value in state.items()}
+    write_weights(tmp_path, {"last": zeros, "selected": state})
     assert same_weights(made(name, shape, weights=str(tmp_path / "weights.safetensors")), stored)
+
+
+def test_a_parameter_called_selected_does_not_make_a_file_a_run(tmp_path):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 6), nn.Linear(6, 3))
+    network.register_parameter("selected", nn.Parameter(torch.ones(2)))
+    file = saved({k: v + 1 for k, v in network.state_dict().items()}, tmp_path / "weights.pt")
+    model = build(builder(ModelChoice("given", weights=file), 3, TINY, given=network), (0,))
+    assert model.features.selected.tolist() == [2, 2]
 
 
 def test_weights_that_do_not_fit_name_the_first_few(tmp_path):

@@ -25,7 +25,29 @@ SEES = ("none", "val", "train")
 
 @dataclass(frozen=True)
 class Split:
-    """Inputs with one label per example and, where they are known, attributes by name."""
+    """Inputs with one label per example and, where they are known, attributes by name.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        Where the pixels or features come from, such as `spare.data.inputs.TensorInputs`.
+    labels : array of int
+        The class of each example, counted from 0.
+    attributes : mapping, optional
+        By name, the attribute's value of each example, counted from 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from spare.data.inputs import TensorInputs
+    >>> inputs = TensorInputs(torch.tensor([[0.5], [1.0], [1.5]]))
+    >>> split = Split(inputs, np.array([0, 1, 1]), {"color": np.array([0, 1, 0])})
+    >>> len(split)
+    3
+    >>> split.subset(np.array([2])).labels
+    array([1])
+    """
 
     inputs: Inputs
     labels: np.ndarray
@@ -54,7 +76,42 @@ class Split:
 class Task:
     """Data to learn a classifier from and to score it on.
 
-    Labels are class indices 0..C-1; attributes are value indices into `attribute_values`.
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    train, val, test : Split
+        Either of the last two may be None.
+    class_names : tuple of str
+        One name per class; a label is a position among them.
+    attribute_values : mapping
+        By attribute, the names of its values; a value is a position among them. Empty if there are
+        no attributes.
+    build_model : callable, optional
+        Makes a fresh model; a run fills this in from its settings.
+    shortcuts : tuple of str
+        Attributes whose value has the same number as the class wherever the shortcut holds.
+    names : mapping
+        By split, what people know each example by, such as its file.
+    sizes : array, optional
+        Height and width of every training image before it was resized.
+    content : str
+        Identifies the content of the inputs, so that what is computed from them can be cached.
+    holds_outputs : bool
+        True when the inputs are already a model's outputs, to be clustered as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from spare.data.inputs import TensorInputs
+    >>> labels, colors = np.array([0, 0, 1, 1]), np.array([0, 0, 1, 0])
+    >>> train = Split(TensorInputs(torch.rand(4, 3, 8, 8)), labels, {"color": colors})
+    >>> task = Task("toys", train, None, None, ("cat", "dog"), {"color": ("red", "blue")})
+    >>> task.group_names
+    ('cat/red', 'cat/blue', 'dog/red', 'dog/blue')
+    >>> task.groups(train)
+    array([0, 0, 3, 2])
     """
 
     name: str
@@ -63,17 +120,11 @@ class Task:
     test: Split | None
     class_names: tuple[str, ...]
     attribute_values: Mapping[str, tuple[str, ...]]
-    #: Makes a fresh model; a run fills this in from its settings.
     build_model: Callable[[], nn.Module] | None = None
-    #: Attributes whose value has the same number as the class wherever the shortcut holds.
     shortcuts: tuple[str, ...] = ()
-    #: What people know each example by, such as its file: one name per example, by split.
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: Height and width of every training image before it was resized, where that is known.
     sizes: np.ndarray | None = None
-    #: Identifies the content of the inputs, so that what is computed from them can be cached.
     content: str = ""
-    #: True when the inputs are already a model's outputs, to be clustered as they are.
     holds_outputs: bool = False
 
     def __post_init__(self) -> None:

@@ -68,8 +68,14 @@ def random_resized_crop(
 ) -> RandomTransform:
     """A different random window of every image, resized to `size` x `size` (with antialiasing).
 
-    scale  range of the window's share of the image's area, uniform
-    ratio  range of its width over its height, uniform in the logarithm
+    Parameters
+    ----------
+    size : int
+        The side of the result.
+    scale : (float, float)
+        Range of the window's share of the image's area, which is uniform.
+    ratio : (float, float)
+        Range of the window's width over its height, which is uniform in the logarithm.
     """
 
     def crop(batch: Tensor, rng: np.random.Generator) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spare.data.task import Task
-from spare.datasets.columns import as_column, task_of_columns
+from spare.datasets.columns import FeatureColumns, as_column, task_of_columns
 from spare.datasets.splits import Shares
 from spare.datasets.tables import read_table
 from spare.errors import DataError, InputError
@@ -25,33 +25,18 @@ def load(
     progress: Progress = SILENT,
     *,
     shares: Shares,
-    label: str = "",
-    split: str = "",
-    attributes: tuple[str, ...] = (),
-    features: tuple[str, ...] = (),
-    treat_as: str = "auto",
-    standardize: bool = True,
+    columns: FeatureColumns,
     encoding: str = "utf8",
 ) -> Task:
-    """The task of one file of numbers; see `task_of_columns` for the choices.
-
-    label   for a .npy file, the path of a second .npy file with the labels
-    """
-    return task_of_columns(
-        read_columns(data, label, encoding),
-        data.name,
-        shares=shares,
-        label=label,
-        split=split,
-        attributes=attributes,
-        features=features,
-        treat_as=treat_as,
-        standardize=standardize,
-    )
+    """The task of one file of numbers."""
+    return task_of_columns(read_columns(data, columns.label, encoding), data.name, columns, shares)
 
 
 def read_columns(path: Path, label: str, encoding: str) -> dict[str, Any]:
-    """Every array or column of a file, by name."""
+    """Every array or column of a file, by name.
+
+    Of a .npy file, which holds one array, `label` is the path of a second one with the labels.
+    """
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv", ".parquet"):
         table = read_table(path, encoding)

@@ -44,7 +44,20 @@ def load(
 ) -> Task:
     """The task of one seed: the seed decides the split, the colors and the fixed crops.
 
-    train_size  0 for the paper's 50,000; fewer for quick trials (the first of the split)
+    Parameters
+    ----------
+    data : Path
+        The folder of data sets, which holds MNIST.
+    seed : int
+        Decides everything random about the task.
+    progress : Progress
+        Not used: it takes a moment.
+    palette : str
+        The name of the colors, one of `PALETTES`.
+    p_corr : float
+        The probability that a training example has the color of its class.
+    train_size : int
+        0 for the paper's 50,000; fewer for quick trials (the first of the split).
     """
     from spare.datasets.mnist import read_mnist
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,31 @@ from spare.datasets.tables import (
     MISSING,
     NAME_COLUMNS,
     SPLIT_COLUMNS,
+    Columns,
     encode_column,
     labels_of,
 )
 from spare.errors import DataError, InputError, SpareWarning, unknown
 
 TREAT_AS = ("auto", "outputs", "embeddings")
+
+
+@dataclass(frozen=True)
+class FeatureColumns(Columns):
+    """Which columns hold what, and how the numbers among them are used."""
+
+    #: The columns to learn from; empty for the only one that has more than one dimension, or for
+    #: all other columns of numbers.
+    features: tuple[str, ...] = ()
+    #: outputs, embeddings, or auto: outputs if there are exactly as many numbers per example as
+    #: classes.
+    treat_as: str = "auto"
+    #: Embeddings to mean 0 and deviation 1, as measured in training.
+    standardize: bool = True
+
+    def __post_init__(self) -> None:
+        if self.treat_as not in TREAT_AS:
+            raise unknown("treat_as", self.treat_as, TREAT_AS)
 
 
 def as_column(values: np.ndarray) -> Any:
@@ -43,46 +63,47 @@ def as_column(values: np.ndarray) -> Any:
 def task_of_columns(
     columns: Mapping[str, Any],
     where: str,
-    *,
+    chosen: FeatureColumns,
     shares: Shares,
-    label: str = "",
-    split: str = "",
-    attributes: tuple[str, ...] = (),
-    features: tuple[str, ...] = (),
-    treat_as: str = "auto",
-    standardize: bool = True,
+    *,
     first_row: int = FIRST_ROW,
 ) -> Task:
-    """The task of some columns; `where` is what errors and the task call them.
+    """The task of some columns.
 
-    label, split, attributes   columns; empty for the usual names (attributes: none)
-    features                   the columns to learn from; empty for the only one that has more than
-                               one dimension, or for all other columns of numbers
-    treat_as                   outputs, embeddings, or auto: outputs if there are exactly as many
-                               numbers per example as classes
-    standardize                embeddings to mean 0 and deviation 1, as measured in training
+    Parameters
+    ----------
+    columns : mapping
+        By name: pyarrow arrays, or NumPy arrays of more than one dimension.
+    where : str
+        What errors and the task call them.
+    chosen : FeatureColumns
+        Which of them hold what.
+    shares : Shares
+        How the examples are divided if no column gives splits.
+    first_row : int
+        The number of the first row, as people count the rows.
     """
-    if treat_as not in TREAT_AS:
-        raise unknown("treat_as", treat_as, TREAT_AS)
-    label = _label_name(columns, label, where)
+    label = _label_name(columns, chosen.label, where)
     labels, class_names = labels_of(_column(columns, label, where), label, where, first_row)
-    split = split or next((name for name in SPLIT_COLUMNS if name in columns), "")
+    split = chosen.split or next((name for name in SPLIT_COLUMNS if name in columns), "")
     given_splits = None
     if split:
         codes, words = labels_of(_column(columns, split, where), split, where, first_row)
         given_splits = split_numbers(words, f"{split!r} of {where}")[codes]
-    encoded = {name: encode_column(_column(columns, name, where), MISSING) for name in attributes}
-    points = _features(columns, features, {label, split, *attributes}, where)
+    encoded = {
+        name: encode_column(_column(columns, name, where), MISSING) for name in chosen.attributes
+    }
+    points = _features(columns, chosen.features, {label, split, *chosen.attributes}, where)
     splits = complete_splits(given_splits, labels, shares)
     check_classes(labels, splits, class_names)
     flat = points.ndim == 2
-    auto_outputs = treat_as == "auto" and flat and points.shape[1] == len(class_names)
-    outputs = treat_as == "outputs" or auto_outputs
-    if standardize and flat and not outputs:
+    auto_outputs = chosen.treat_as == "auto" and flat and points.shape[1] == len(class_names)
+    outputs = chosen.treat_as == "outputs" or auto_outputs
+    if chosen.standardize and flat and not outputs:
         points = _standardized(points, splits == 0)
     finish = scale_bytes() if points.dtype == np.uint8 else None
     inputs = TensorInputs(torch.from_numpy(points), finish=finish)
-    names = _example_names(columns, features, len(labels))
+    names = _example_names(columns, chosen.features, len(labels))
 
     def part(number: int) -> Split | None:
         rows = np.flatnonzero(splits == number)

@@ -36,8 +36,22 @@ def load(
 ) -> Task:
     """The task of one folder of images.
 
-    classes         a file that merges folders into classes; empty for one class per folder
-    allow_outside   accept links that lead out of the folder
+    Parameters
+    ----------
+    data : Path
+        The folder.
+    seed : int
+        Not used: the task is the same for every seed.
+    progress : Progress
+        Told of the images that are decoded.
+    preparation : Preparation
+        How an image becomes a network's input.
+    shares : Shares
+        How the examples are divided if there are no folders of splits.
+    classes : str
+        A file that merges folders into classes; empty for one class per folder.
+    allow_outside : bool
+        Accept links that lead out of the folder.
     """
     listing = read_listing(data, classes, shares)
     return image_task(

@@ -34,8 +34,22 @@ def load(
 ) -> Task:
     """The task of a Hugging Face data set.
 
-    path, label   columns of the image and of the class; empty for those of these types
-    attributes    columns that are used only for scores
+    Parameters
+    ----------
+    data : Path
+        A saved folder, or the name on the hub with its configuration, as NAME:CONFIG.
+    seed : int
+        Not used: the task is the same for every seed.
+    progress : Progress
+        Told of the images that are decoded.
+    preparation : Preparation
+        How an image becomes a network's input.
+    shares : Shares
+        How the examples are divided if there is only one split.
+    path, label : str
+        The columns of the image and of the class; empty for those of these types.
+    attributes : tuple of str
+        Columns that are used only for scores.
     """
     try:
         import datasets

@@ -50,9 +50,25 @@ def image_task(
 ) -> Task:
     """Check the files, prepare the pixels, and divide them into the splits of a task.
 
-    center              first crop every image to this many central pixels; 0 for no crop
-    read, fingerprint   for images that are not files below the listing's root: the bytes of image
-                        i, and what identifies the content of all of them
+    Parameters
+    ----------
+    name : str
+        The task's name.
+    listing : Listing
+        Every image, with its label, split and attributes.
+    preparation : Preparation
+        How an image becomes a network's input.
+    center : int
+        First crop every image to this many central pixels; 0 for no crop.
+    shortcuts : tuple of str
+        Attributes whose value has the same number as the class wherever the shortcut holds.
+    allow_outside : bool
+        Accept files that are outside of the listing's root.
+    read, fingerprint : callable and str
+        For images that are not files below the listing's root: returns the bytes of image i, and
+        identifies the content of all of them.
+    progress : Progress
+        Told of the images that are decoded.
     """
     check_classes(listing.labels, listing.splits, listing.class_names)
     if read is None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
+from spare.data.inputs import ConcatInputs, DatasetInputs, Inputs, SubsetInputs, TensorInputs
 from spare.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ ACCEPTED = (
     "give a path, (features, labels), a dict of arrays, a pandas or pyarrow table, a torch Dataset "
     "of (input, label) pairs, or a dict of those by split"
 )
+#: How many items are read to identify data that is not in memory as one tensor.
+SAMPLED_ITEMS = 64
 
 
 @dataclass(frozen=True)
@@ -59,4 +63,49 @@ def hash_array(digest: hashlib._Hash, name: str, array: np.ndarray) -> None:
     if array.dtype.kind == "O":
         digest.update(repr(array.tolist()).encode())
     else:
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def hash_inputs(digest: hashlib._Hash, all_inputs: Iterable[Inputs]) -> None:
+    """Add what identifies some inputs: the tensors in memory behind them, and a sample of items.
+
+    The sample is always of the same rows. It counts only if it is the same when read again: items
+    that are augmented at random never are.
+    """
+    all_inputs = list(all_inputs)
+    # Splits often share a tensor, which is hashed once.
+    arrays = {id(array): array for inputs in all_inputs for array in _arrays(inputs)}
+    for array in arrays.values():
+        hash_array(digest, "array", as_array(array))
+    for inputs in filter(len, all_inputs):
+        sample, again = (_sample_digest(inputs) for _ in range(2))
+        if sample == again:
+            digest.update(sample)
+
+
+def _sample_digest(inputs: Inputs) -> bytes:
+    """Of items that are spread evenly over all of them."""
+    digest = hashlib.sha256()
+    for row in np.unique(np.linspace(0, len(inputs) - 1, SAMPLED_ITEMS).astype(np.int64)):
+        hash_array(digest, "item", as_array(inputs.take(np.array([row]))))
+    return digest.digest()
+
+
+def _arrays(source: Any) -> Iterator[Any]:
+    """The tensors in memory that inputs or a torch data set are read from, and in which order."""
+    if isinstance(source, TensorInputs) and source.in_memory:
+        yield source.tensor
+    elif isinstance(source, TensorDataset):
+        yield from source.tensors
+    elif isinstance(source, SubsetInputs):
+        yield source.rows
+        yield from _arrays(source.inputs)
+    elif isinstance(source, Subset):
+        yield source.indices
+        yield from _arrays(source.dataset)
+    elif isinstance(source, ConcatInputs | ConcatDataset):
+        parts = source.parts if isinstance(source, ConcatInputs) else source.datasets
+        for part in parts:
+            yield from _arrays(part)
+    elif isinstance(source, DatasetInputs):
+        yield from _arrays(source.dataset)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from spare.datasets.tables import (
     MISSING,
     PATH_COLUMNS,
     SPLIT_COLUMNS,
+    Columns,
     as_text,
     column,
     encode_column,
@@ -35,6 +36,18 @@ from spare.errors import DataError, InputError, SpareWarning
 from spare.progress import SILENT, Progress
 
 
+@dataclass(frozen=True)
+class ImageColumns(Columns):
+    """Which columns hold what, and where the files are that they name."""
+
+    #: The path of each image; empty for the first of `PATH_COLUMNS` that is there.
+    path: str = ""
+    #: The folder that paths start from; empty for the table's own, or in memory the current one.
+    root: str = ""
+    #: Accept paths that lead out of that folder.
+    allow_outside: bool = False
+
+
 def load(
     data: Path,
     seed: int,
@@ -42,74 +55,51 @@ def load(
     *,
     preparation: Preparation,
     shares: Shares,
-    path: str = "",
-    label: str = "",
-    split: str = "",
-    attributes: tuple[str, ...] = (),
-    root: str = "",
-    allow_outside: bool = False,
+    columns: ImageColumns,
     encoding: str = "utf8",
 ) -> Task:
-    """The task that a table lists.
-
-    path, label, split, attributes   columns; empty for the usual names (attributes: none)
-    root                             folder that the paths start from; empty for the table's own
-    allow_outside                    accept paths that lead out of that folder
-    """
-    listing = read_listing(
-        data,
-        path=path,
-        label=label,
-        split=split,
-        attributes=attributes,
-        root=root,
-        encoding=encoding,
-        shares=shares,
-    )
+    """The task that a table lists."""
+    listing = read_listing(data, columns, shares, encoding)
     return image_task(
-        data.name, listing, preparation, allow_outside=allow_outside, progress=progress
+        data.name, listing, preparation, allow_outside=columns.allow_outside, progress=progress
     )
 
 
 def read_listing(
-    table_path: Path,
-    *,
-    path: str = "",
-    label: str = "",
-    split: str = "",
-    attributes: Sequence[str] = (),
-    root: str = "",
-    encoding: str = "utf8",
-    shares: Shares | None = None,
+    path: Path, columns: ImageColumns, shares: Shares | None = None, encoding: str = "utf8"
 ) -> Listing:
     """The images that a file lists; without `shares` the splits are taken as they are."""
-    return listing_of_table(
-        read_table(table_path, encoding),
-        table_path.name,
-        table_path.parent / root,
-        path=path,
-        label=label,
-        split=split,
-        attributes=attributes,
-        shares=shares,
-    )
+    return listing_of_table(read_table(path, encoding), path.name, path.parent, columns, shares)
 
 
 def listing_of_table(
     table: Any,
     where: str,
-    root: Path,
-    *,
-    path: str = "",
-    label: str = "",
-    split: str = "",
-    attributes: Sequence[str] = (),
+    folder: Path,
+    columns: ImageColumns,
     shares: Shares | None = None,
+    *,
     first_row: int = FIRST_ROW,
 ) -> Listing:
-    """The images that a pyarrow table lists; `where` is what errors call it."""
-    path = path or _usual_column(table, PATH_COLUMNS, "path", where)
-    label = label or _usual_column(table, LABEL_COLUMNS, "label", where)
+    """The images that a table lists.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        One row per image.
+    where : str
+        What errors call the table.
+    folder : Path
+        Where `columns.root` starts from.
+    columns : ImageColumns
+        Which columns hold what.
+    shares : Shares, optional
+        How missing splits are made up; without it, splits are taken as they are.
+    first_row : int
+        The number of the first row, as people count the rows.
+    """
+    path = columns.path or _usual_column(table, PATH_COLUMNS, "path", where)
+    label = columns.label or _usual_column(table, LABEL_COLUMNS, "label", where)
     paths = column(table, path, where)
     if paths.null_count:
         raise DataError(
@@ -117,11 +107,13 @@ def listing_of_table(
             f"{len(paths):,} rows: fill them in or remove these rows."
         )
     labels, class_names = labels_of(column(table, label, where), label, where, first_row)
-    splits = _splits(table, split, where, first_row)
-    encoded = {name: encode_column(column(table, name, where), MISSING) for name in attributes}
+    splits = _splits(table, columns.split, where, first_row)
+    encoded = {
+        name: encode_column(column(table, name, where), MISSING) for name in columns.attributes
+    }
     names = [word.replace("\\", "/") for word in as_text(paths) if word is not None]
     listing = Listing(
-        root=root,
+        root=folder / columns.root,
         names=names,
         labels=labels,
         splits=np.zeros(len(names), dtype=np.int64) if splits is None else splits,

@@ -39,7 +39,7 @@ def load(
 ) -> Task:
     """The task of nine super-classes.
 
-    backgrounds   a CSV with columns path (such as train/n0123/x.JPEG) and group; empty for none
+    `backgrounds` is a CSV with columns path (such as train/n0123/x.JPEG) and group; empty for none.
     """
     if not present(data):
         raise DataError(f"there is no ImageNet in {data}. {where(data)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from spare.datasets.registry import DATASETS, Dataset, data_root
 from spare.datasets.tables import PATH_COLUMNS, column_names
 from spare.errors import DataError, InputError, unknown
-from spare.imports import import_object
+from spare.imports import code_digest, import_object
 from spare.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -132,16 +133,22 @@ def locate(
 ) -> Source:
     """Where a task comes from.
 
-    task       a named data set; the path of a file or folder, as it is or below the folder of data
-               sets; hf:NAME; package.module:DATASET; or, in Python, a `Dataset`, a `Task`, arrays,
-               a table or a torch `Dataset`
-    data       the folder of data sets
-    settings   those that decide what a file is: `path`, `encoding`
+    Parameters
+    ----------
+    task : str, path or object
+        A named data set; the path of a file or folder, as it is or below the folder of data sets;
+        hf:NAME; package.module:DATASET; or, in Python, a `Dataset`, a `Task`, arrays, a table or a
+        torch `Dataset`.
+    data : path, optional
+        The folder of data sets.
+    settings : mapping, optional
+        Those that decide what a file is: `path`, `encoding`.
     """
     settings = settings or {}
     root = data_root(data)
     if isinstance(task, Dataset):
-        return Source(f"{task.title or 'data set'}{IN_MEMORY}", "imported", root, given=task)
+        name = f"{task.title or 'data set'}{IN_MEMORY}"
+        return Source(name, "imported", root, _code_fingerprint(task), task)
     if not isinstance(task, str | os.PathLike):
         from spare.datasets.recognize import recognize
 
@@ -195,6 +202,13 @@ def _kind(path: Path, settings: Mapping[str, Any]) -> str:
         f"{path} is not of a kind that can be read: give a folder of images, a table of images or "
         f"numbers ({', '.join(TABLES)}) or arrays ({', '.join(ARRAYS)})."
     )
+
+
+def _code_fingerprint(dataset: Dataset) -> str:
+    """A hash of what a data set given as an object is made of: its code and its settings."""
+    settings = json.dumps(dict(dataset.settings), sort_keys=True, default=str)
+    content = f"{code_digest(dataset.load)} {settings}"
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def _fingerprint(path: Path) -> str:

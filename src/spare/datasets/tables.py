@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,18 @@ PATH_COLUMNS = ("path", "image_path", "filepath", "file", "filename", "file_name
 LABEL_COLUMNS = ("label", "y", "class", "target", "labels")
 SPLIT_COLUMNS = ("split", "partition", "subset")
 NAME_COLUMNS = ("id", "name", "img_filename", "filename", "path")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold what: choices that all tables and sets of arrays share."""
+
+    #: The class of each example; empty for the first of `LABEL_COLUMNS` that is there.
+    label: str = ""
+    #: Its split; empty for the first of `SPLIT_COLUMNS` that is there, if any.
+    split: str = ""
+    #: Attributes, which are used only for scores.
+    attributes: tuple[str, ...] = ()
 
 
 def column_names(path: Path, encoding: str = "utf8") -> list[str]:

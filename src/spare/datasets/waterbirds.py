@@ -15,7 +15,7 @@ from spare.data.task import Task
 from spare.datasets.archives import fetch_archive
 from spare.datasets.image_task import image_task
 from spare.datasets.listing import Listing, check_counts, group_counts
-from spare.datasets.manifest import read_listing
+from spare.datasets.manifest import ImageColumns, read_listing
 from spare.datasets.preparation import Preparation
 from spare.errors import DataError
 from spare.progress import SILENT, Progress
@@ -66,9 +66,8 @@ def load(
 
 
 def listing_of(root: Path) -> Listing:
-    listing = read_listing(
-        root / "metadata.csv", path="img_filename", label="y", split="split", attributes=("place",)
-    )
+    columns = ImageColumns("y", "split", ("place",), path="img_filename")
+    listing = read_listing(root / "metadata.csv", columns)
     return _with_names(listing, root / "metadata.csv", CLASSES, {"place": PLACES})
 
 

@@ -42,14 +42,12 @@ class BadImage(DataError):
 
 @dataclass(frozen=True)
 class Geometry:
-    """The fixed steps from a decoded image to a square of `resize` x `resize` pixels.
-
-    center       first crop to the central `center` x `center` pixels (or fewer); 0 for no crop
-    keep_aspect  scale the shorter side to `resize` and crop to the center, instead of stretching
-    """
+    """The fixed steps from a decoded image to a square of `resize` x `resize` pixels."""
 
     resize: int
+    #: First crop to the central `center` x `center` pixels (or fewer); 0 for no crop.
     center: int = 0
+    #: Scale the shorter side to `resize` and crop to the center, instead of stretching.
     keep_aspect: bool = False
 
     def __post_init__(self) -> None:

@@ -71,12 +71,24 @@ def prepare(
 ) -> Prepared:
     """All images at one size, from the cache in `folder`, which is built if necessary.
 
-    names        what people know the images by, one per row
-    read         returns the bytes of image i; called from several threads at once
-    fingerprint  identifies the content of all images; see `fingerprint_files`
-    keep         False: only find the bad images and remember them, without keeping pixels
-    skip_bad     leave bad images to the caller (in `Prepared.bad`) instead of raising
-    progress     told of "images", in the calling thread
+    Parameters
+    ----------
+    names : sequence of str
+        What people know the images by, one per row.
+    read : callable
+        Returns the bytes of image i; called from several threads at once.
+    geometry : Geometry
+        The steps from a decoded image to its pixels.
+    fingerprint : str
+        Identifies the content of all images; see `fingerprint_files`.
+    folder : Path
+        The cache.
+    keep : bool
+        False: only find the bad images and remember them, without keeping pixels.
+    skip_bad : bool
+        Leave bad images to the caller (in `Prepared.bad`) instead of raising.
+    progress : Progress
+        Told of "images", in the calling thread.
     """
     if not names:
         raise DataError("there are no images to prepare: check the folder and the list of files.")

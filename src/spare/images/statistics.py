@@ -11,12 +11,14 @@ LUMINANCE = (0.299, 0.587, 0.114)
 
 
 def image_statistics(pixels: Tensor) -> dict[str, np.ndarray]:
-    """Statistics of images (bytes, n x 3 x height x width), each with one number per image:
+    """Statistics of images (bytes, n x 3 x height x width), each with one number per image.
 
-    brightness         mean luminance, 0 to 1
-    contrast           standard deviation of the luminance
-    red, green, blue   each color's share of the light; a third each where there is no color
-    sharpness          mean difference of neighboring pixels, relative to the contrast
+    Returns
+    -------
+    dict
+        By name: brightness, the mean luminance (0 to 1); contrast, the standard deviation of the
+        luminance; red, green and blue, each color's share of the light (a third each where there is
+        no color); sharpness, the mean difference of neighboring pixels, relative to the contrast.
     """
     light = pixels.float() / 255
     weights = torch.tensor(LUMINANCE).view(1, 3, 1, 1)

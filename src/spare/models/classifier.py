@@ -6,7 +6,10 @@ features before it, whatever the network is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +41,34 @@ def build(builder: Callable[[], nn.Module], key: tuple[int, ...]) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(key))
         return builder()
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where a model is; one without parameters is on the host."""
+    return next((weight.device for weight in model.parameters()), torch.device("cpu"))
+
+
+@contextlib.contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """In evaluation mode within it; afterwards every module is in the mode that it was in."""
+    modes = {module: module.training for module in network.modules()}
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def hash_state(digest: hashlib._Hash, state: Mapping[str, Any]) -> None:
+    """Add the names and the bytes of a state dict to a digest."""
+    for name, value in state.items():
+        digest.update(name.encode())
+        if not isinstance(value, Tensor):  # a module's extra state may be anything
+            digest.update(type(value).__qualname__.encode())
+        elif not nn.parameter.is_lazy(value):  # a lazy one has no values yet
+            values = value.detach().cpu().contiguous().view(-1)
+            digest.update(values.view(torch.uint8).numpy().data)
 
 
 def torch_seed(key: tuple[int, ...]) -> int:

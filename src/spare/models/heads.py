@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from spare.errors import InputError, reason, unknown
-from spare.models.classifier import Classifier, Shape
+from spare.models.classifier import Classifier, Shape, device_of, evaluating
 
 
 def as_classifier(
@@ -35,14 +35,14 @@ def as_classifier(
             _use_channels_last(network, shape)
         features = network
     if fresh_head or last.out_features != classes:
-        last = nn.Linear(last.in_features, classes)
+        last = nn.Linear(last.in_features, classes, device=last.weight.device)
     return Classifier(features, last)
 
 
 def _remove_head(network: nn.Module, path: str, head: nn.Linear, shape: Shape) -> None:
     """Replace the head with an identity, after checking that nothing happens after it."""
     kind = type(network).__name__
-    example = _example(shape)
+    example = _example(network, shape)
     identity = nn.Identity()
     try:
         _replace(network, head, identity)
@@ -72,11 +72,12 @@ def _remove_head(network: nn.Module, path: str, head: nn.Linear, shape: Shape) -
 
 def _probe_head(features: Tensor, outputs: int) -> nn.Linear:
     """A head that reveals whatever comes after it: a ReLU (both signs), a factor (a large bias)."""
-    generator = torch.Generator().manual_seed(0)
+    generator, device = torch.Generator().manual_seed(0), features.device
     half = (outputs + 1) // 2
-    rows = torch.randn(half, features.shape[1], generator=generator)
-    bias = torch.randn(half, generator=generator) * (features @ rows.T).abs().mean()
-    probe = nn.Linear(features.shape[1], outputs)
+    rows = torch.randn(half, features.shape[1], generator=generator, device="cpu").to(device)
+    bias = torch.randn(half, generator=generator, device="cpu").to(device)
+    bias = bias * (features @ rows.T).abs().mean()
+    probe = nn.Linear(features.shape[1], outputs, device=device)
     probe.weight.copy_(torch.cat([rows, -rows])[:outputs])
     probe.bias.copy_(torch.cat([bias, -bias])[:outputs])
     return probe
@@ -110,7 +111,7 @@ def head_path(network: nn.Module, shape: Shape, named: str) -> str:
     ]
     try:
         with _inspecting(network):
-            logits = _forward(network, _example(shape))
+            logits = _forward(network, _example(network, shape))
     finally:
         for hook in hooks:
             hook.remove()
@@ -145,22 +146,17 @@ def _forward(network: nn.Module, example: Tensor) -> Tensor:
     return result
 
 
-def _example(shape: Shape) -> Tensor:
-    """Two inputs of noise, which leave the global generator alone."""
-    return torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
+def _example(network: nn.Module, shape: Shape) -> Tensor:
+    """Two inputs of noise where the network is, which leave the global generator alone."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(2, *shape, generator=generator, device="cpu").to(device_of(network))
 
 
 @contextlib.contextmanager
 def _inspecting(network: nn.Module) -> Iterator[None]:
     """Forward passes within it leave no trace: no statistics, random numbers or training flags."""
-    modes = {module: module.training for module in network.modules()}
-    network.eval()
-    try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
+    with evaluating(network), torch.random.fork_rng(devices=[]), torch.no_grad():
+        yield
 
 
 def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:
@@ -176,7 +172,7 @@ def _use_channels_last(network: nn.Module, shape: Shape) -> None:
         return
     network.to(memory_format=torch.channels_last)
     try:
-        network(_example(shape).contiguous(memory_format=torch.channels_last))
+        network(_example(network, shape).contiguous(memory_format=torch.channels_last))
     except RuntimeError:  # `x.view(n, -1)` needs the usual layout
         network.to(memory_format=torch.contiguous_format)
         network.register_forward_pre_hook(_usual_layout)

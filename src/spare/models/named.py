@@ -6,28 +6,24 @@ Names are checked when the builder is made, before anything is trained.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import difflib
+import hashlib
 import inspect
-import sys
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
-from spare.errors import DataError, InputError, reason, unknown
-from spare.imports import current_folder_importable, import_object
-from spare.models.classifier import Classifier, Shape, build
+from spare.errors import InputError, reason, unknown
+from spare.imports import code_digest, current_folder_importable, import_object
+from spare.models.classifier import Classifier, Shape, build, hash_state
 from spare.models.heads import as_classifier, head_path
+from spare.models.libraries import checked_timm_name, of_timm, of_torchvision, torchvision_names
 from spare.models.small import OF_FEATURES, OF_IMAGES
 from spare.models.stored_weights import load_weights, weights_file
-
-TIMM_EXTRA = "pip install 'spare-ml[timm]'"
 
 
 @dataclass(frozen=True)
@@ -53,9 +49,24 @@ GIVEN = "given:"
 def model_description(given: nn.Module | Callable[..., Any]) -> str:
     """What stands in the record for a model that was given as a Python object.
 
-    >>> model_description(nn.Linear(2, 3)), model_description(nn.Linear)
-    ('given:Linear', 'given:Linear')
+    Its name is followed by a digest, so that a run with another model of that name is another run:
+    of a network's layers and weights; of the code of a function or class (see `code_digest`),
+    because what it makes depends on a number of classes that is not known yet.
+
+    >>> first, second = nn.Linear(2, 3), nn.Linear(2, 3)
+    >>> model_description(first) == model_description(copy.deepcopy(first))
+    True
+    >>> model_description(first) == model_description(second)
+    False
     """
+    if not isinstance(given, nn.Module):
+        return f"{_given_name(given)}-{code_digest(given)}"
+    digest = hashlib.sha256(re.sub(r"0x[0-9a-fA-F]+", "", repr(given)).encode())
+    hash_state(digest, given.state_dict())
+    return f"{_given_name(given)}-{digest.hexdigest()[:8]}"
+
+
+def _given_name(given: Any) -> str:
     name = type(given).__name__
     if not isinstance(given, nn.Module):
         name = getattr(given, "__name__", name)
@@ -70,9 +81,18 @@ def builder(
 ) -> Callable[[], Classifier]:
     """A function that makes the chosen model; a name that does not exist is an error at once.
 
-    shape   of one example's input: (d,) for features, (channels, height, width) for images
-    given   a network, of which every model is a copy with the weights that it has now; or a
-            function or class that makes one, called with the number of classes if it takes that
+    Parameters
+    ----------
+    choice : ModelChoice
+        The network's name, its head and its weights.
+    classes : int
+        How many outputs it needs.
+    shape : tuple of int
+        Of one example's input: (d,) for features, (channels, height, width) for images.
+    given : nn.Module or callable, optional
+        In place of a name: a network, of which every model is a copy with the weights that it has
+        now; or a function or class that makes one, called with the number of classes if it takes
+        that.
     """
     name, file = choice.model, weights_file(choice.weights)
     imagenet = choice.weights == "imagenet"
@@ -96,7 +116,7 @@ def builder(
     elif someones:
         make = partial(_call, name, import_object("model", name, callable), classes)
     elif name in torchvision_names():
-        make = partial(_of_torchvision, name, imagenet)
+        make = partial(of_torchvision, name, imagenet)
         _need_images(name, shape)
         if shape[0] != 3:
             raise InputError(
@@ -104,7 +124,7 @@ def builder(
                 f"lenet5, small_cnn, or timm's models (timm:NAME), which adapt."
             )
     else:
-        make = partial(_of_timm, _timm_name(name, imagenet), imagenet, classes, shape)
+        make = partial(of_timm, checked_timm_name(name, imagenet), imagenet, classes, shape)
         _need_images(name, shape)
 
     def classifier() -> Classifier:
@@ -128,7 +148,7 @@ def _maker(given: nn.Module | Callable[..., Any], classes: int) -> Callable[[], 
             f"a model is a name, an nn.Module or a function that makes one, not a "
             f"{type(given).__name__}."
         )
-    return partial(_call, model_description(given), given, classes)
+    return partial(_call, _given_name(given), given, classes)
 
 
 def _ours(name: str, classes: int, shape: Shape) -> Classifier:
@@ -149,102 +169,6 @@ def _need_images(name: str, shape: Shape) -> None:
             f"{name} takes images (channels, height, width), and these inputs have the shape "
             f"{shape}: use mlp or linear for features."
         )
-
-
-def torchvision_names() -> list[str]:
-    """The classification models of torchvision."""
-    import torchvision
-
-    names: list[str] = torchvision.models.list_models(module=torchvision.models)
-    return names
-
-
-def _of_torchvision(name: str, imagenet: bool) -> nn.Module:
-    from torchvision.models import get_model, get_model_weights
-
-    if not imagenet:
-        # Two have auxiliary heads, which nothing here trains, and warn unless told how to begin.
-        with_aux = name in ("googlenet", "inception_v3")
-        options = {"aux_logits": False, "init_weights": True} if with_aux else {}
-        fresh: nn.Module = get_model(name, weights=None, **options)
-        return fresh
-    versions = get_model_weights(name)
-    # The first version is what papers used; a few names have only a later one.
-    weights = versions.__members__.get("IMAGENET1K_V1", versions.DEFAULT)
-    file = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rpartition("/")[2]
-    try:
-        # Downloaded under a temporary name, checked and renamed; and read once with only tensors
-        # allowed, because torchvision's own reading would run the code of a pickle.
-        with contextlib.redirect_stdout(sys.stderr):  # where it announces a download
-            weights.get_state_dict(progress=sys.stderr.isatty(), check_hash=True, weights_only=True)
-    except Exception as error:  # no network, no room, another hash, a damaged file
-        if file.is_file():
-            raise DataError(
-                f"{file} cannot be read as the weights {weights!r}: delete it to have it "
-                f"fetched again."
-            ) from error
-        raise _not_fetched(f"{weights!r} ({weights.url})", f"at {file}", error) from error
-    network: Any = get_model(name, weights=weights)
-    if name == "inception_v3":  # its ImageNet weights bring the auxiliary head
-        network.aux_logits = False
-        network.AuxLogits = None
-    assert isinstance(network, nn.Module)
-    return network
-
-
-def _timm_name(name: str, imagenet: bool) -> str:
-    """The name that timm knows the model by, checked."""
-    timm_name = name.removeprefix("timm:")
-    try:
-        import timm
-    except ImportError:
-        if timm_name != name:
-            raise InputError(f"model {name!r} needs timm: {TIMM_EXTRA}.") from None
-        error = unknown("model", name, _known_names())
-        raise InputError(f"{error} (names that only timm knows need {TIMM_EXTRA})") from None
-    architecture, _, tag = timm_name.partition(".")
-    if not timm.is_model(architecture):
-        if timm_name == name:
-            raise unknown("model", name, _known_names())
-        near = difflib.get_close_matches(timm_name, timm.list_models(), n=1)
-        hint = f"did you mean 'timm:{near[0]}'?" if near else "timm.list_models() gives the names."
-        raise InputError(f"unknown model {name!r}: {hint}")
-    tags = [full.partition(".")[2] for full in timm.list_pretrained(f"{architecture}.*")]
-    if tag and tag not in tags:
-        raise unknown(f"weights of timm's {architecture}", tag, tags)
-    if imagenet and not timm.models.is_model_pretrained(timm_name):
-        raise InputError(
-            f"timm has no pretrained weights for {timm_name!r}: train it from scratch with "
-            f"--set weights=none."
-        )
-    return timm_name
-
-
-def _of_timm(name: str, pretrained: bool, classes: int, shape: Shape) -> nn.Module:
-    import timm
-
-    make = partial(timm.create_model, name, num_classes=classes, in_chans=shape[0])
-    if not pretrained:
-        return make(pretrained=False)
-    try:
-        return make(pretrained=True)
-    except Exception as error:  # the errors of the Hugging Face client have no common base
-        config = timm.models.get_pretrained_cfg(name)
-        source = config.hf_hub_id if config is not None else name
-        raise _not_fetched(
-            f"{source} of timm", "in Hugging Face's cache (below HF_HOME)", error
-        ) from error
-
-
-def _known_names() -> list[str]:
-    return [*OF_IMAGES, *OF_FEATURES, *torchvision_names()]
-
-
-def _not_fetched(weights: str, destination: str, error: Exception) -> DataError:
-    return DataError(
-        f"the weights {weights} could not be fetched ({reason(error)}): go online once, put the "
-        f"file {destination}, or train from scratch with --set weights=none."
-    )
 
 
 def _call(name: str, function: Callable[..., Any], classes: int) -> nn.Module:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from spare.errors import InputError, unknown
+from spare.models.classifier import device_of, evaluating
 
 #: At most this many tokens before the patches: a class token, a distillation token, registers.
 MAX_EXTRA_TOKENS = 16
@@ -59,15 +60,18 @@ def saliency(
 ) -> Tensor:
     """What speaks for the predicted class (or for `targets`) in each picture: (n, height, width).
 
-    The largest value of a picture is 1; where nothing speaks for the class, all values are 0.
+    The largest value of a picture is 1; where nothing speaks for the class, all values are 0. The
+    maps are on the host, wherever the network is.
     """
+    x = x.to(device_of(network))
     path, grid = layer_and_grid(network, x[:BATCH_SIZE], layer)
     if targets is None:
-        with torch.no_grad(), _evaluating(network):
+        with torch.no_grad(), evaluating(network):
             targets = torch.cat([network(part).argmax(1) for part in torch.split(x, BATCH_SIZE)])
+    targets = targets.to(x.device)
     from captum.attr import LayerGradCam
 
-    with _evaluating(network), _as_maps(network, path, grid) as watched:
+    with evaluating(network), _as_maps(network, path, grid) as watched:
         explain = LayerGradCam(network, watched)
         coarse = torch.cat(
             [
@@ -80,7 +84,7 @@ def saliency(
     fine = nn.functional.interpolate(coarse, x.shape[2:], mode="bilinear", align_corners=False)
     fine = fine[:, 0]
     largest = fine.amax((1, 2), keepdim=True)
-    return torch.where(largest > 0, fine / largest, 0.0)
+    return torch.where(largest > 0, fine / largest, 0.0).cpu()
 
 
 def layer_and_grid(network: nn.Module, x: Tensor, named: str = "") -> tuple[str, Grid]:
@@ -105,10 +109,11 @@ def layer_and_grid(network: nn.Module, x: Tensor, named: str = "") -> tuple[str,
     watched = {named: modules[named]} if named else candidates
     hooks = [m.register_forward_hook(partial(remember, path)) for path, m in watched.items()]
     try:
-        with torch.enable_grad(), _evaluating(network):
+        with torch.enable_grad(), evaluating(network):
             logits = network(x.detach().clone().requires_grad_())
             # A different weight for every class: what decides between any two of them counts.
-            mixed = (logits * torch.arange(1.0, logits.shape[1] + 1)).sum()
+            factors = torch.arange(1.0, logits.shape[1] + 1, device=logits.device)
+            mixed = (logits * factors).sum()
             gradients = torch.autograd.grad(
                 mixed, [output for _, output in outputs], allow_unused=True
             )
@@ -178,18 +183,6 @@ def _as_maps(network: nn.Module, path: str, grid: Grid) -> Iterator[nn.Module]:
         yield wrapped.maps
     finally:
         network.set_submodule(path, layer)
-
-
-@contextlib.contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
-    """In evaluation mode within it, and afterwards as before."""
-    modes = {module: module.training for module in network.modules()}
-    network.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
 
 
 def _kind(network: nn.Module) -> str:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from spare.errors import DataError, InputError
 from spare.models.classifier import Classifier
+from spare.records.weights_file import selected_weights
 
 
 def weights_file(weights: str) -> Path | None:
@@ -79,13 +80,12 @@ def _read_state(file: Path) -> dict[str, Tensor]:
 
 def _bare_names(state: dict[str, Tensor], network: nn.Module, head: str) -> dict[str, Tensor]:
     """The selected weights of a run folder, by their names in the network itself."""
-    prefix = "selected/"
-    if not any(name.startswith(prefix) for name in state):
+    selected = selected_weights(state)
+    if selected is None:
         return state
-    state = {name[len(prefix) :]: t for name, t in state.items() if name.startswith(prefix)}
     if isinstance(network, Classifier):
-        return state
+        return selected
     return {
         (f"{head}.{name[5:]}" if name.startswith("head.") else name.removeprefix("features.")): t
-        for name, t in state.items()
+        for name, t in selected.items()
     }

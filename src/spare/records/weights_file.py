@@ -26,8 +26,18 @@ def read_weights(folder: Path) -> dict[str, dict[str, Tensor]]:
     """The weights that this folder has; {} where it kept none."""
     if not (folder / WEIGHTS).is_file():
         return {}
+    return _states(read_tensors(folder / WEIGHTS)[0])
+
+
+def selected_weights(tensors: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+    """The selected weights among the tensors of such a file; None if it is another kind of file."""
+    return _states(tensors).get("selected")
+
+
+def _states(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     states: dict[str, dict[str, Tensor]] = {}
-    for name, value in read_tensors(folder / WEIGHTS)[0].items():
-        when, _, rest = name.partition("/")
-        states.setdefault(when, {})[rest] = value
+    for name, value in tensors.items():
+        when, slash, rest = name.partition("/")
+        if slash:
+            states.setdefault(when, {})[rest] = value
     return states

@@ -6,10 +6,10 @@ from spare.synthetic.brushes import Canvas, Rng, gray, near, placed, scaled, viv
 
 #: Mean and spread of a car's measures, as shares of its length: (sedan, pick-up). They overlap.
 MEASURES = {
-    "deck": ((0.18, 0.04), (0.39, 0.05)),  # flat part behind the cabin: the boot or the bed
+    "deck": ((0.18, 0.04), (0.39, 0.05)),  # flat part behind the cabin: the trunk or the bed
     "rear_slope": ((0.13, 0.035), (0.04, 0.025)),
     "hood": ((0.25, 0.035), (0.21, 0.03)),
-    "windscreen": ((0.15, 0.03), (0.09, 0.025)),
+    "windshield": ((0.15, 0.03), (0.09, 0.025)),
     "belt": ((0.235, 0.025), (0.275, 0.025)),
     "roof": ((0.39, 0.03), (0.47, 0.035)),
     "clearance": ((0.06, 0.015), (0.09, 0.018)),
@@ -25,7 +25,7 @@ def draw_car(canvas: Canvas, kind: int, rng: Rng) -> None:
     deck, slope, hood = measures["deck"], measures["rear_slope"], measures["hood"]
     belt, roof, low = measures["belt"], measures["roof"], measures["clearance"]
     wheel = measures["wheel"]
-    roof_front = max(1 - hood - measures["windscreen"], deck + slope + 0.08)
+    roof_front = max(1 - hood - measures["windshield"], deck + slope + 0.08)
     screen_foot = max(1 - hood, roof_front + 0.03)
     at = placed(
         0.5 + rng.uniform(-0.03, 0.03),

@@ -9,18 +9,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 #: The only one so far. One with a random generator of its own adds that to the functions below.
 DEVICES = ("cpu",)
 #: Where NumPy and people look at tensors.
 HOST = torch.device("cpu")
 PRECISIONS = ("float32", "bfloat16")
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Where a model is; one without parameters is on the host."""
-    return next((weight.device for weight in model.parameters()), HOST)
 
 
 def to_host(tensor: Tensor) -> Tensor:

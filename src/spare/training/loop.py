@@ -21,10 +21,11 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from spare.data.task import Split
 from spare.errors import Interrupted, RunError
 from spare.models import torch_seed
+from spare.models.classifier import device_of
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
 from spare.training.checkpoint import State, TrainingState, snapshot
-from spare.training.device import device_of, in_precision, own_random_state
+from spare.training.device import in_precision, own_random_state
 from spare.training.loading import training_batches
 from spare.training.settings import Settings, learning_rate
 

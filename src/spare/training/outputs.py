@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from spare.data.task import Split
 from spare.errors import unknown
 from spare.models import Classifier
-from spare.training.device import device_of, in_precision, to_host
+from spare.models.classifier import device_of
+from spare.training.device import in_precision, to_host
 from spare.training.loading import evaluation_batches
 from spare.training.settings import Settings
 
