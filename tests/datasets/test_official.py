@@ -205,7 +205,7 @@ def resumed_equals_uninterrupted(task, data, overrides, folder, stop_after, meth
     return resumed
 
 
-@pytest.mark.parametrize("task", ["waterbirds", "urbancars"])
+@pytest.mark.parametrize("task", ["waterbirds", pytest.param("urbancars", marks=pytest.mark.long)])
 def test_the_resnet50_preset_steps_checkpoints_and_resumes(task, drawn, tmp_path):
     more = {"crop": "0"} if task == "urbancars" else {}
     record = resumed_equals_uninterrupted(task, drawn, SMALLER | more, tmp_path, 1)

@@ -10,12 +10,13 @@ import time
 import pytest
 
 from spare.cli import main
+from spare.datasets import locate
 from spare.errors import InputError, RunError
 from spare.methods import METHODS
 from spare.progress import Progress
 from spare.records.layout import find_runs
 from spare.report.text import bench_text
-from spare.runs.grid import RunsFailed
+from spare.runs.grid import RunsFailed, plan_grid
 from spare.runs.table import mean_and_spread, table
 from tests.walks import bench
 
@@ -74,10 +75,9 @@ def test_another_setting_in_the_same_folder_is_refused_before_anything_runs(done
 
 
 def test_an_option_of_one_method_does_not_trouble_the_others(tmp_path):
-    summary = bench("digits", ["erm", "spare"], [0], tmp_path, overrides=QUICK | {"k": "2"})
-    options = {row["method"]: row["options"] for row in summary["rows"]}
-    assert options["spare"]["k"] == 2
-    assert options["erm"] == {}
+    grid = plan_grid(locate("digits"), ["erm", "spare"], [0], tmp_path, QUICK | {"k": "2"})
+    assert grid.plans["spare"].options.k == 2
+    assert [job.overrides for job in grid.jobs] == [{"epochs": 1}, {"epochs": 1, "k": 2}]
 
 
 @pytest.mark.parametrize(
@@ -191,10 +191,13 @@ def children_of(pid):
     return [int(word) for word in found.stdout.split()]
 
 
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_workers_stop_with_their_parent(tmp_path, sign):
+@pytest.mark.parametrize(
+    ("sign", "methods"),
+    [(signal.SIGKILL, "erm,spare"), (signal.SIGINT, "erm"), (signal.SIGTERM, "erm")],
+)
+def test_workers_stop_with_their_parent(tmp_path, sign, methods):
     """The signal goes to the parent alone: no worker and no half-written file is left behind."""
-    words = ["bench", "digits", "--methods", "erm,spare", "--seeds", "0", "--out", str(tmp_path)]
+    words = ["bench", "digits", "--methods", methods, "--seeds", "0", "--out", str(tmp_path)]
     process = subprocess.Popen(
         [sys.executable, "-m", "spare", *words, "--set", "epochs=300"], stderr=subprocess.PIPE
     )

@@ -216,7 +216,7 @@ def read_record_file(path: Path) -> DiscoveryRecord | RunRecord:
 def upgraded(record: Any, folder: Path | str) -> DiscoveryRecord | RunRecord:
     """A record as this version writes it; one of a newer version is refused."""
     written = record.get("format", 0) if isinstance(record, dict) else None
-    if not isinstance(written, int) or not Request.__required_keys__ - {"format"} <= record.keys():
+    if not isinstance(written, int) or not record.keys() >= NEEDED:
         raise RunError(f"{folder} does not hold a record that spare-ml wrote: name another folder.")
     if written > FORMAT:
         raise RunError(f"{folder} was written by a newer version of spare-ml: upgrade to read it.")
@@ -225,6 +225,8 @@ def upgraded(record: Any, folder: Path | str) -> DiscoveryRecord | RunRecord:
     return cast(RunRecord, record)
 
 
+#: What every record has had from the first.
+NEEDED = Request.__required_keys__ - {"format", "data"}
 #: What settings and options that did not exist yet stood for.
 _NEW_SETTINGS = {"optimizer": "sgd", "device": "cpu", "precision": "float32"}
 _RENAMED = {"normalise": "normalize", "standardise": "standardize"}
@@ -249,6 +251,12 @@ def _from_format_1(record: Mapping[str, Any]) -> dict[str, Any]:
             split: {("paper_rule" if when == "own_rule" else when): s for when, s in each.items()}
             for split, each in record["scores"].items()
         }
-    for key, value in {"sees": "none", "associations": [], "kind": "", "splits": {}}.items():
+    for key, value in {
+        "data": "",
+        "sees": "none",
+        "associations": [],
+        "kind": "",
+        "splits": {},
+    }.items():
         new.setdefault(key, value)
     return new

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from spare.data.inputs import TensorInputs, shape_of
@@ -16,6 +15,7 @@ from spare.data.task import Split, Task
 from spare.files import read_tensors, write_tensors
 from spare.images.cache import cache_folder
 from spare.models import Classifier, ModelChoice, build, builder
+from spare.models.classifier import hash_state
 from spare.progress import SILENT, Progress
 from spare.training.device import HOST, to_host
 from spare.training.outputs import outputs
@@ -124,7 +124,5 @@ def _cache_path(
     if settings.precision != "float32":
         content += f" {settings.precision}"
     digest = hashlib.sha256(content.encode())
-    for key, value in model.features.state_dict().items():
-        digest.update(key.encode())
-        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    hash_state(digest, model.features.state_dict())
     return cache_folder() / f"{digest.hexdigest()[:32]}.features"
