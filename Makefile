@@ -9,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test browser long results clean
+.PHONY: demo test types unit browser long results clean
 
 demo: $(READY)
 	$(BIN)/spare demo
@@ -17,7 +17,13 @@ demo: $(READY)
 test: $(READY) browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types unit
+
+# The type checker has one process, and the tests often wait: together they take less time.
+types: $(READY)
 	$(BIN)/mypy
+
+unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Reports are tested in a real browser; where there is none to install, those tests are skipped.

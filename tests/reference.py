@@ -72,7 +72,7 @@ def commands(small: bool) -> dict[str, list[str]]:
     images += ["--set", "lr=0.02"]
     if small:
         return {
-            "digits": ["bench", "digits", "--methods", "erm,spare,jtt", "--seeds", "0", *SHORT],
+            "digits": ["train", "digits", *SHORT],
             "embeddings-found": ["discover", "embeddings.npz", *SHORT],
         }
     shorter = ["--set", "epochs=8", "--set", "environment_steps=300"]

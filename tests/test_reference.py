@@ -14,25 +14,20 @@ from safetensors.torch import load_file, save_file
 
 from spare.cli import main
 from tests.reference import differences, record
-from tests.walks import run
 
 
 def in_this_process(words, folder):
-    """What a command prints; a bench is so many trainings, one after the other."""
+    """What a command prints."""
     printed = io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
-        if words[0] == "bench":
-            for method in words[words.index("--methods") + 1].split(","):
-                run("digits", method, 0, f"digits/{method}-seed0", overrides={"epochs": "2"})
-        else:
-            with pytest.raises(SystemExit):
-                main(words)
+    typed = pytest.raises(SystemExit)
+    with contextlib.chdir(folder), contextlib.redirect_stdout(printed), typed:
+        main(words)
     return printed.getvalue()
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """The same twice: typed, with a bench's workers, and in this process."""
+    """The same commands twice: typed, and in this process."""
     folders = [tmp_path_factory.mktemp("reference") / name for name in ("typed", "here")]
     record(folders[0], small=True)
     record(folders[1], small=True, type_=in_this_process)
@@ -40,27 +35,24 @@ def recorded(tmp_path_factory):
 
 
 def test_the_same_commands_give_the_same_bits(recorded):
-    one, _ = recorded
-    lines = [line for line in differences(*recorded) if not line.startswith("digits.printed")]
-    assert lines == ["digits/table.json: only in the old record"]
-    assert len(list(one.rglob("run.json"))) == 3
-    assert (one / "digits" / "spare-seed0" / "weights.safetensors").is_file()
+    assert list(differences(*recorded)) == []
+    assert (recorded[0] / "digits" / "weights.safetensors").is_file()
+    assert (recorded[0] / "embeddings-found" / "discovery.json").is_file()
 
 
 def test_what_they_compute_is_what_it_was(recorded):
     """Numbers of an earlier version; an example or two may differ on another processor."""
-    expected = {"erm": (0.0, 0.497), "spare": (0.0, 0.5), "jtt": (0.0, 0.503)}
-    for method, (worst, average) in expected.items():
-        path = recorded[0] / "digits" / f"{method}-seed0" / "run.json"
-        scores = json.loads(path.read_text())["scores"]["test"]["selected"]
-        assert scores["worst_group"] == pytest.approx(worst, abs=0.02)
-        assert scores["average"] == pytest.approx(average, abs=0.02)
+    expected = {"selected": (0.0, 0.5), "last": (0.0, 0.5), "early": (0.0, 0.497)}
+    scores = json.loads((recorded[0] / "digits" / "run.json").read_text())["scores"]["test"]
+    for when, (worst, average) in expected.items():
+        assert scores[when]["worst_group"] == pytest.approx(worst, abs=0.02)
+        assert scores[when]["average"] == pytest.approx(average, abs=0.02)
 
 
 def test_a_changed_bit_is_found(recorded, tmp_path):
     old, new = recorded[0], tmp_path / "changed"
     shutil.copytree(old, new)
-    run = new / "digits" / "spare-seed0"
+    run = new / "digits"
     weights = load_file(run / "weights.safetensors")
     weights["last/head.bias"][0] += 1e-7
     save_file(weights, run / "weights.safetensors")

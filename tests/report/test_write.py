@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -147,7 +148,9 @@ def test_a_bench_trusts_its_own_runs_only(runs, tmp_path, monkeypatch):
     record["task"] = "hostile:DATASET"
     (tmp_path / "both" / "aaa").mkdir(parents=True)
     write_json(tmp_path / "both" / "aaa" / "run.json", record)
-    done = api.bench("digits", methods=["erm"], seeds=[0], epochs=1, out="both")
+    labels = np.arange(60) % 2
+    data = (labels[:, None] + np.zeros((60, 3)), labels)
+    done = api.bench(data, methods=["erm"], seeds=[0], epochs=1, out="both")
     assert not (tmp_path / "ran").exists()
     assert [run.folder.name for run in done.runs] == ["erm-seed0"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections import deque
 
 import pytest
@@ -27,8 +28,15 @@ def job(folder, method="erm", seed=0, **overrides):
     return Job(locate("digits"), method, seed, folder / f"{method}-seed{seed}", overrides)
 
 
-def test_a_worker_that_is_killed_loses_its_run_and_another_does_the_rest(tmp_path):
-    killed = []
+def test_a_worker_that_is_killed_loses_its_run_and_another_does_the_rest(tmp_path, monkeypatch):
+    killed, started = [], []
+    real = subprocess.Popen
+
+    def popen(words, **more):
+        started.append(words)
+        return real(words, **more)
+
+    monkeypatch.setattr("spare.runs.pool.subprocess.Popen", popen)
 
     def report(what, done, total):
         if what == "erm-seed0/train" and not killed:
@@ -37,28 +45,15 @@ def test_a_worker_that_is_killed_loses_its_run_and_another_does_the_rest(tmp_pat
             os.kill(worker, signal.SIGKILL)
 
     lines = []
-    jobs = deque([job(tmp_path, epochs=200), job(tmp_path, seed=1, epochs=1)])
+    jobs = deque([job(tmp_path, epochs=200), *(job(tmp_path, seed=i, epochs=1) for i in (1, 2))])
     failures = run_jobs(jobs, 1, Progress(report=report, say=lines.append))
     assert failures == ["erm-seed0: its process ended with code -9"]
-    assert lines == ["erm-seed0 failed: its process ended with code -9", "erm-seed1 is done"]
+    assert lines[0] == "erm-seed0 failed: its process ended with code -9"
+    assert lines[1:] == ["erm-seed1 is done", "erm-seed2 is done"]
     assert (tmp_path / "erm-seed1" / "run.json").is_file()
     assert (tmp_path / "erm-seed0.partial").is_dir()  # the same command continues it
+    assert len([words for words in started if words[0] == sys.executable]) == 2
     assert workers_of(os.getpid()) == []
-
-
-def test_one_worker_does_all_the_jobs_there_are(tmp_path, monkeypatch):
-    started = []
-    real = subprocess.Popen
-
-    def popen(words, **more):
-        started.append(words)
-        return real(words, **more)
-
-    monkeypatch.setattr("spare.runs.pool.subprocess.Popen", popen)
-    jobs = deque(job(tmp_path, seed=seed, epochs=1) for seed in range(3))
-    assert run_jobs(jobs, 1, Progress()) == []
-    assert len(started) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"erm-seed{i}" for i in range(3)]
 
 
 def test_a_job_is_the_same_after_it_was_sent(tmp_path):
