@@ -55,6 +55,7 @@ def test_what_a_run_offers(tmp_path):
         run.weights("best")
     again = spare.load_run(tmp_path / "x")
     assert isinstance(again, spare.Run)
+    assert repr(again) == f"<Run: spare on digits, seed 0, in {tmp_path / 'x'}>"
     assert again.record == run.record
     assert str(again) == str(run)
     same = [again.model("last").state_dict(), model.state_dict()]

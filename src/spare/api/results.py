@@ -41,7 +41,7 @@ def progress_or_stderr(progress: Progress | None) -> Progress:
     return Progress(say=lambda line: print(line, file=sys.stderr, flush=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Discovery:
     """What `spare.discover` found, as it lies in its folder.
 
@@ -63,7 +63,7 @@ class Discovery:
     folder: Path
     record: DiscoveryRecord
     #: How it was made, where that is known.
-    plan: Plan | None = field(default=None, repr=False, compare=False)
+    plan: Plan | None = field(default=None, compare=False)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -130,11 +130,16 @@ class Discovery:
     def __str__(self) -> str:
         return record_text(self.record)
 
+    def __repr__(self) -> str:
+        record = self.record
+        what = f"{record['method']} on {record['task']}, seed {record['seed']}"
+        return f"<{type(self).__name__}: {what}, in {self.folder}>"
+
     def _repr_html_(self) -> str:
         return record_html(self.record)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(Discovery):
     """A finished training, as it lies in its folder.
 
@@ -154,7 +159,7 @@ class Run(Discovery):
         return self.record["scores"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bench:
     """Several methods with several seeds, as they lie in their folder.
 
@@ -171,7 +176,7 @@ class Bench:
     folder: Path
     table: BenchTable
     #: How the runs were made, by method, where that is known.
-    plans: Mapping[str, Plan] | None = field(default=None, repr=False, compare=False)
+    plans: Mapping[str, Plan] | None = field(default=None, compare=False)
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -202,6 +207,10 @@ class Bench:
 
     def __str__(self) -> str:
         return bench_text(self.table)
+
+    def __repr__(self) -> str:
+        methods = ", ".join(row["method"] for row in self.table["rows"])
+        return f"<Bench: {methods}, in {self.folder}>"
 
     def _repr_html_(self) -> str:
         return bench_html(self.table)

@@ -45,6 +45,7 @@ from spare.runs.scoring import (
     score,
 )
 from spare.training.loop import Kept, Trained
+from spare.training.selection import rule_named
 from spare.training.stages import Stages
 
 
@@ -69,6 +70,8 @@ def run(
 ) -> Finished:
     """Infer groups, train and score as planned; done work is found, unfinished work resumed."""
     check_seed(seed)
+    if plan.method.trains:
+        rule_named(plan.settings.selection)  # a rule that does not exist is said before any folder
     loaded: list[Task] = []
 
     def work(partial: Path) -> DiscoveryRecord:
