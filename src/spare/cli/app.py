@@ -38,7 +38,6 @@ Set = Annotated[
     Parameter(name="--set", negative="", help="key=value; see 'spare list settings'."),
 ]
 Threads = Annotated[int, Parameter(help="Threads to compute with; 0 for all.")]
-Device = Annotated[str | None, Parameter(help="Where to compute: cpu.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for machines.")]
 Layer = Annotated[str, option("Layer at which saliency is taken; else it is found.")]
 Trust = Annotated[bool, option("Import code of your own that the run names: this runs it.")]
@@ -46,9 +45,11 @@ Trust = Annotated[bool, option("Import code of your own that the run names: this
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class OwnData:
-    """Options that stand for settings, because people reach for them first."""
+class Common:
+    """What all verbs that train take; settings that people reach for first have a name here."""
 
+    out: Out = None
+    data: Data = None
     label: Annotated[str | None, option("Column or array with the classes.")] = None
     path: Annotated[str | None, option("Column with the images' paths.")] = None
     split: Annotated[str | None, option("Column that says train, val or test.")] = None
@@ -63,23 +64,29 @@ class OwnData:
     allow_outside: Annotated[
         bool, option("Accept paths and links that lead out of the data's folder.")
     ] = False
+    device: Annotated[str | None, option("Where to compute: cpu.")] = None
+    set: Set = None
 
-    def given(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if value}
+    def arguments(self) -> dict[str, Any]:
+        """As the library's functions take them."""
+        places = {"out": self.out, "data": self.data}
+        named = {
+            key: str(value)
+            for key, value in asdict(self).items()
+            if value and key not in (*places, "set")
+        }
+        settings = settings_of(self.set)
+        twice = next((key for key in named if key in settings), None)
+        if twice is not None:
+            raise InputError(f"{twice} is given twice: as an option and with --set.")
+        return places | named | settings
 
 
-def settings_of(
-    own: OwnData | None, set: list[str] | None, device: str | None = None
-) -> dict[str, Any]:
-    """What the options and `--set` say together."""
+def settings_of(pairs: list[str] | None) -> dict[str, str]:
+    """What `--set` says."""
     from spare.runs.plan import parse_overrides
 
-    options = (own or OwnData()).given() | ({} if device is None else {"device": device})
-    overrides = parse_overrides(set or [])
-    twice = next((key for key in options if key in overrides), None)
-    if twice is not None:
-        raise InputError(f"{twice} is given twice: as an option and with --set.")
-    return {key: str(value) for key, value in options.items()} | overrides
+    return parse_overrides(pairs or [])
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -73,7 +73,7 @@ def figure(
             layer=layer,
             trust=trust,
             progress=bars.progress(),
-            **settings_of(None, set),
+            **settings_of(set),
         )
     _print_path("Figure", path, json)
 

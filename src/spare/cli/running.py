@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from spare.cli.app import Data, Device, Json, Out, OwnData, Set, Task, Threads, app, settings_of
+from spare.cli.app import Common, Json, Out, Task, Threads, app
 from spare.cli.console import Bars, print_json, speak
 from spare.errors import InputError
 
@@ -65,43 +65,38 @@ def discover(
         str, Parameter(help="What names the groups; see 'spare list halves'.")
     ] = "spare",
     seed: int = 0,
-    out: Out = None,
-    data: Data = None,
-    own: OwnData | None = None,
-    set: Set = None,
-    device: Device = None,
     threads: Threads = 1,
+    common: Common | None = None,
     json: Json = False,
 ) -> None:
     """Train a little on a task or on your own data, and show the groups that fall apart."""
+    common = common or Common()
     with Bars() as bars:
         from spare import api
         from spare.records.layout import GROUPS
 
-        settings = settings_of(own, set, device)
+        arguments = common.arguments()
         with stoppable(bars) as progress:
             found = api.discover(
                 task,
                 inference=inference,
                 seed=seed,
-                out=out,
-                data=data,
                 threads=threads,
                 progress=progress,
-                **settings,
+                **arguments,
             )
     if json:
         print_json(found.record | {"folder": str(found.folder)})
         return
-    groups = found.folder / GROUPS
-    print(found)
-    print(f"\nReport, to be opened in a browser: {found.report}")
-    print(f"One row per example: {groups}")
+    print(f"{found}\n")
+    print(f"Report, to be opened in a browser: {found.report}")
+    print(f"One row per example: {found.folder / GROUPS}")
     for name, sheet in found.sheets().items():
         print(f"Pictures of {name}, one row per cluster: {sheet}")
     command = found.training_command()
     if command:
-        print(f"Next: {command}" + ("" if data is None else f" --data {shlex.quote(str(data))}"))
+        data = "" if common.data is None else f" --data {shlex.quote(str(common.data))}"
+        print(f"Next: {command}{data}")
 
 
 @app.command
@@ -113,36 +108,30 @@ def train(
         Path | None, Parameter(help="Groups from a file, such as discover's groups.parquet.")
     ] = None,
     seed: int = 0,
-    out: Out = None,
-    data: Data = None,
-    own: OwnData | None = None,
-    set: Set = None,
-    device: Device = None,
     threads: Threads = 1,
+    common: Common | None = None,
     json: Json = False,
 ) -> None:
     """Train one method on a task or your own data and score it. Interrupted, it can be resumed."""
     with Bars() as bars:
         from spare import api
 
-        settings = settings_of(own, set, device)
+        arguments = (common or Common()).arguments()
         with stoppable(bars) as progress:
             run = api.train(
                 task,
                 method=method,
                 groups=groups,
                 seed=seed,
-                out=out,
-                data=data,
                 threads=threads,
                 progress=progress,
-                **settings,
+                **arguments,
             )
     if json:
         print_json(run.record | {"folder": str(run.folder)})
         return
-    print(run)
-    print(f"\nRun folder: {run.folder}")
+    print(f"{run}\n")
+    print(f"Run folder: {run.folder}")
     print(f"Report, to be opened in a browser: {run.report}")
 
 
@@ -154,12 +143,8 @@ def bench(
         str, Parameter(help="Names, or pairs such as eiil+spare, separated by commas; or all.")
     ] = "erm,spare",
     seeds: Annotated[str, Parameter(help="Numbers separated by commas.")] = "0,1,2",
-    out: Out = None,
-    data: Data = None,
-    own: OwnData | None = None,
-    set: Set = None,
-    device: Device = None,
     jobs: Annotated[int, Parameter(help="Runs at a time, one thread each; 0 for all cores.")] = 0,
+    common: Common | None = None,
     json: Json = False,
 ) -> None:
     """Run several methods with several seeds and print the table. Resumable."""
@@ -170,18 +155,11 @@ def bench(
         from spare.report.text import bench_text
         from spare.runs.grid import RunsFailed
 
-        settings = settings_of(own, set, device)
+        arguments = (common or Common()).arguments()
         with stoppable(bars) as progress:
             try:
                 done = api.bench(
-                    task,
-                    methods=methods,
-                    seeds=numbers,
-                    out=out,
-                    data=data,
-                    jobs=jobs,
-                    progress=progress,
-                    **settings,
+                    task, methods=methods, seeds=numbers, jobs=jobs, progress=progress, **arguments
                 )
             except RunsFailed as failed:  # the others are shown first
                 table = failed.bench.table
@@ -191,8 +169,8 @@ def bench(
     if json:
         print_json(done.table | {"report": str(done.report)})
         return
-    print(done)
-    print(f"\nReport, to be opened in a browser: {done.report}")
+    print(f"{done}\n")
+    print(f"Report, to be opened in a browser: {done.report}")
     print(f"Run folders and {TABLE}: {done.folder}")
 
 
