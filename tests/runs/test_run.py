@@ -379,6 +379,19 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
         quick(tmp_path / "x", "erm")
 
 
+def test_an_unfinished_folder_of_the_first_version_is_refused_in_one_sentence(tmp_path):
+    plan = make_plan(locate("digits"), method_named("erm"), QUICK)
+    partial = tmp_path / "x.partial"
+    partial.mkdir()
+    request = plan.request(0)
+    new = ("optimizer", "device", "precision")
+    settings = {key: value for key, value in request["settings"].items() if key not in new}
+    files.write_json(partial / "settings.json", request | {"format": 1, "settings": settings})
+    files.write_tensors(partial / "train.checkpoint", {"x": torch.zeros(1)}, {"progress": "{}"})
+    with pytest.raises(RunError, match="was written by another version of spare-ml: delete"):
+        quick(tmp_path / "x", "erm")
+
+
 def command_line(folder, epochs=6):
     words = ["train", "digits", "--method", "spare", "--out", str(folder), "--json"]
     return [sys.executable, "-m", "spare", *words, "--set", f"epochs={epochs}"]
