@@ -161,8 +161,9 @@ def test_a_method_and_an_inference_may_be_objects(points, tmp_path):
         points[:2], inference=INFERENCES["jtt"], out=tmp_path / "y", epochs=1, report=False
     )
     assert found.record["method"] == "given:jtt"
-    with pytest.raises(InputError, match=r"its method \(given:mine\) was given in Python"):
-        spare.load_run(tmp_path / "x").model()
+    for trust in (False, True):
+        with pytest.raises(InputError, match=r"its method \(given:mine\) was given in Python"):
+            spare.load_run(tmp_path / "x").model(trust=trust)
 
 
 def test_what_a_record_cannot_name_is_refused(points, tmp_path):

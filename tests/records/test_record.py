@@ -11,9 +11,10 @@ import pytest
 
 from spare.errors import InputError, RunError
 from spare.files import build_folder
+from spare.records.bench_table import runs_by_method
 from spare.records.folder import finished
 from spare.records.groups_file import read_groups
-from spare.records.layout import find_runs, run_name
+from spare.records.layout import run_name
 from spare.records.record import FORMAT, read_record, read_run, upgraded
 
 OLD = {
@@ -77,11 +78,14 @@ def test_a_folder_without_a_record_and_a_discovery_where_a_run_is_needed(tmp_pat
         read_run(tmp_path)
 
 
-def test_only_complete_runs_are_found(tmp_path):
-    for name in ("a/erm-seed0", "b/erm-seed1.partial", "spare-seed0"):
-        (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "run.json").write_text("{}")
-    assert [run.name for run in find_runs(tmp_path)] == ["erm-seed0", "spare-seed0"]
+def test_a_benchs_runs_are_those_of_its_table_and_no_others(tmp_path):
+    request = upgraded(OLD, tmp_path)
+    for name in ("erm-seed0", "erm-seed1", "erm-seed3.partial", "someone-elses"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(json.dumps(request))
+    table = {"rows": [{"method": "erm", "seeds": [1, 0, 3]}]}
+    runs = runs_by_method(tmp_path, table)
+    assert [run.folder.name for run in runs["erm"]] == ["erm-seed0", "erm-seed1"]
     assert run_name("mine:METHOD", 3) == "mine-METHOD-seed3"
 
 

@@ -21,6 +21,26 @@ def compare(
 ) -> Path:
     """Show several runs of one task side by side, as one HTML file.
 
+    Parameters
+    ----------
+    *runs : Path or Run
+        At least two, of one task.
+    out : Path, optional
+        Folder to write to; by default `runs`.
+    data : Path, optional
+        Folder of data sets, for the pictures of named tasks.
+    layer : str
+        Layer at which saliency is taken; by default it is chosen.
+    trust : bool
+        Whether code that the records name may be imported.
+    progress : Progress, optional
+        Receives progress and messages.
+
+    Returns
+    -------
+    Path
+        The page.
+
     Examples
     --------
     >>> import spare, tempfile

@@ -13,18 +13,16 @@ from torch import Tensor, nn
 
 from spare.errors import InputError
 from spare.progress import SILENT, Progress
-from spare.records.bench_table import BenchTable
+from spare.records.bench_table import BenchTable, runs_by_method
 from spare.records.groups_file import GroupTable, read_recorded_groups
 from spare.records.layout import GROUPS, REPORT, sheet_name
 from spare.records.record import DiscoveryRecord, RunRecord, Scores, Verdict
 from spare.records.weights_file import read_weights
 from spare.report.html import bench_html, record_html
-from spare.report.table import runs_by_method
 from spare.report.text import bench_text, record_text
 from spare.report.write import write_bench_report, write_report
 from spare.runs.plan import Plan
 from spare.runs.restore import network_with, plan_of
-from spare.runs.run import Finished
 
 #: Where folders go that are given no name.
 RUNS = Path("runs")
@@ -118,9 +116,7 @@ class Discovery:
         """Make the page again."""
         return write_report(
             self.folder,
-            finished=None
-            if self.plan is None
-            else Finished(self.folder, self.plan, self.record, None),
+            plan=self.plan,
             data=as_path(data),
             layer=layer,
             trust=trust,
@@ -143,6 +139,13 @@ class Discovery:
 class Run(Discovery):
     """A finished training, as it lies in its folder.
 
+    Attributes
+    ----------
+    folder : Path
+        Where everything is: record, weights, groups, report.
+    record : dict
+        What run.json holds.
+
     Examples
     --------
     >>> import spare, tempfile
@@ -162,6 +165,13 @@ class Run(Discovery):
 @dataclass(frozen=True, repr=False)
 class Bench:
     """Several methods with several seeds, as they lie in their folder.
+
+    Attributes
+    ----------
+    folder : Path
+        One folder per run, the table and the report.
+    table : dict
+        What table.json holds: every method over its seeds.
 
     Examples
     --------

@@ -223,6 +223,14 @@ def bench(
 def load_run(folder: Path | str) -> Run | Discovery | Bench:
     """What `train`, `discover` or `bench` left in a folder.
 
+    Parameters
+    ----------
+    folder : Path
+
+    Returns
+    -------
+    Run, Discovery or Bench
+
     Examples
     --------
     >>> import tempfile
@@ -269,4 +277,9 @@ def _overrides(settings: Mapping[str, Any], model: Any) -> tuple[dict[str, Any],
 def _report_once(finished: Finished, report: bool, progress: Progress | None) -> None:
     """The last step: the page, made from the finished record; not again where it is there."""
     if report and not (finished.folder / REPORT).exists():
-        write_report(finished.folder, finished=finished, progress=progress_or_stderr(progress))
+        write_report(
+            finished.folder,
+            plan=finished.plan,
+            task=finished.task,
+            progress=progress_or_stderr(progress),
+        )

@@ -39,7 +39,7 @@ Set = Annotated[
 ]
 Threads = Annotated[int, Parameter(help="Threads to compute with; 0 for all.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for machines.")]
-Layer = Annotated[str, option("Layer at which saliency is taken; else it is found.")]
+Layer = Annotated[str, option("Layer at which saliency is taken; by default it is chosen.")]
 Trust = Annotated[bool, option("Import code of your own that the run names: this runs it.")]
 
 

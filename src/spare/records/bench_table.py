@@ -1,14 +1,14 @@
-"""The table that table.json of a bench holds."""
+"""The table that table.json of a bench holds, and the runs that it sums up."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 from spare.errors import RunError
 from spare.files import read_json, write_json
-from spare.records.layout import TABLE
-from spare.records.record import Interval
+from spare.records.layout import RUN, TABLE, run_name
+from spare.records.record import Interval, RunRecord, read_run
 
 
 class Spread(TypedDict):
@@ -80,3 +80,21 @@ def read_table(folder: Path) -> BenchTable:
 
 def write_table(folder: Path, table: BenchTable) -> None:
     write_json(folder / TABLE, table)
+
+
+class StoredRun(NamedTuple):
+    """A run's folder, and the record in it."""
+
+    folder: Path
+    record: RunRecord
+
+
+def runs_by_method(folder: Path, table: BenchTable) -> dict[str, list[StoredRun]]:
+    """The runs of a bench's table, by method, in the order of their seeds; no other folder's."""
+    runs: dict[str, list[StoredRun]] = {}
+    for row in table["rows"]:
+        folders = [folder / run_name(row["method"], seed) for seed in sorted(row["seeds"])]
+        runs[row["method"]] = [
+            StoredRun(run, read_run(run)) for run in folders if (run / RUN).is_file()
+        ]
+    return runs

@@ -1,4 +1,4 @@
-"""The names of all files in the folders that this package writes, and how runs are found there.
+"""The names of all files in the folders that this package writes.
 
 A run folder is complete or not there: while work is going on, everything is in `<folder>.partial`
 with a checkpoint per stage. At the end the checkpoints are removed and the folder gets its name.
@@ -16,8 +16,6 @@ A bench folder holds one run folder per method and seed, `table.json` and `repor
 from __future__ import annotations
 
 from pathlib import Path
-
-from spare.files import PARTIAL
 
 REQUEST = "settings.json"
 RUN = "run.json"
@@ -42,9 +40,3 @@ def sheet_name(class_number: int) -> str:
 
 def is_bench(folder: Path) -> bool:
     return (folder / TABLE).is_file()
-
-
-def find_runs(folder: Path) -> list[Path]:
-    """Every complete run folder below `folder`."""
-    runs = [path.parent for path in sorted(folder.rglob(RUN))]
-    return [run for run in runs if not run.name.endswith(PARTIAL)]

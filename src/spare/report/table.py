@@ -10,19 +10,12 @@ import numpy as np
 
 from spare.errors import InputError
 from spare.files import write_text
-from spare.records.bench_table import BenchTable, Spread
-from spare.records.layout import REPORT, RUN, run_name
-from spare.records.record import RunRecord, read_run
+from spare.records.bench_table import BenchTable, Spread, StoredRun
+from spare.records.layout import REPORT
+from spare.records.record import RunRecord
 from spare.report import charts
 from spare.report.frame import page_environment, page_title
 from spare.report.saliency_panels import Pictured, worst_group_panels
-
-
-class StoredRun(NamedTuple):
-    """A run's folder, and the record in it."""
-
-    folder: Path
-    record: RunRecord
 
 
 class Recovery(NamedTuple):
@@ -51,17 +44,6 @@ def write_table_page(
     records = {method: [run.record for run in stored] for method, stored in runs.items()}
     write_text(folder / REPORT, render(table, records, pictured))
     return folder / REPORT
-
-
-def runs_by_method(folder: Path, table: BenchTable) -> dict[str, list[StoredRun]]:
-    """The runs of a bench's table, by method, in the order of their seeds; no other folder's."""
-    runs: dict[str, list[StoredRun]] = {}
-    for row in table["rows"]:
-        folders = [folder / run_name(row["method"], seed) for seed in sorted(row["seeds"])]
-        runs[row["method"]] = [
-            StoredRun(run, read_run(run)) for run in folders if (run / RUN).is_file()
-        ]
-    return runs
 
 
 def render(

@@ -10,7 +10,7 @@ from torch import nn
 from spare.data.task import Task
 from spare.errors import SpareError
 from spare.progress import SILENT, Progress
-from spare.records.bench_table import read_table
+from spare.records.bench_table import read_table, runs_by_method
 from spare.records.groups_file import read_recorded_groups
 from spare.records.layout import is_bench
 from spare.records.record import DiscoveryRecord, RunRecord, is_run, read_record
@@ -18,16 +18,16 @@ from spare.report.comparison import read_runs, run_names, write_comparison
 from spare.report.page import write_page
 from spare.report.saliency_panels import Pictured
 from spare.report.sheets import write_sheets
-from spare.report.table import runs_by_method, write_table_page
+from spare.report.table import write_table_page
 from spare.runs.plan import Plan
 from spare.runs.restore import check_unchanged, networks_of, plan_of, task_by_name
-from spare.runs.run import Finished
 
 
 def write_report(
     folder: Path,
     *,
-    finished: Finished | None = None,
+    plan: Plan | None = None,
+    task: Task | None = None,
     data: Path | None = None,
     layer: str = "",
     trust: bool = False,
@@ -39,8 +39,9 @@ def write_report(
 
     Parameters
     ----------
-    finished
-        The run that just ended: its plan is known, and its data need not be loaded again.
+    plan, task
+        Of a run that just ended: nothing is restored from its record, and its data is not loaded
+        again.
     layer
         The layer at which saliency is taken; the last one that keeps places if empty.
     trust
@@ -53,7 +54,8 @@ def write_report(
     groups = read_recorded_groups(folder, record["discovery"])
     pictured = None
     try:
-        plan, task = _plan_and_task(folder, record, finished, data, trust, progress)
+        plan = plan or plan_of(record, data, trust)
+        task = task or _load_task(folder, record, plan, progress)
         pictured = _pictured(folder, record, plan, task, layer, progress)
         if not is_run(record):
             write_sheets(folder, task, record, groups)
@@ -65,26 +67,17 @@ def write_report(
     return page
 
 
-def _plan_and_task(
-    folder: Path,
-    record: DiscoveryRecord,
-    finished: Finished | None,
-    data: Path | None,
-    trust: bool,
-    progress: Progress,
-) -> tuple[Plan, Task]:
-    if finished is not None and finished.task is not None:
-        return finished.plan, finished.task
-    plan = plan_of(record, data, trust) if finished is None else finished.plan
+def _load_task(folder: Path, record: DiscoveryRecord, plan: Plan, progress: Progress) -> Task:
+    """The data, if it is what it was; else what is still there of its pictures."""
     try:
         check_unchanged(plan, record)
-        return plan, plan.load_task(record["seed"], progress)
+        return plan.load_task(record["seed"], progress)
     except SpareError as error:
         task = task_by_name(folder, record, plan, progress)
         if task is None:
             raise
         progress.say(f"warning: pictures are looked up by their names: {error}")
-        return plan, task
+        return task
 
 
 def _pictured(

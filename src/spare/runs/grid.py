@@ -131,7 +131,7 @@ def plan_grid(
                 name,
                 seed,
                 out / run_name(name, seed),
-                plans[name].plain(overrides_of[name]),
+                plans[name].values_of(overrides_of[name]),
             )
             for seed in seeds
             for name in methods

@@ -65,7 +65,7 @@ class Plan:
     def flat_options(self) -> dict[str, Any]:
         return plain(dataclasses.asdict(self.options))
 
-    def plain(self, keys: Iterable[str]) -> dict[str, Any]:
+    def values_of(self, keys: Iterable[str]) -> dict[str, Any]:
         """The values of these settings and options, as JSON can hold them."""
         values = self.flat_settings() | self.flat_options()
         return {key: values[key] for key in keys}

@@ -33,6 +33,9 @@ from spare.training.frozen import full_network
 def plan_of(record: DiscoveryRecord, data: Path | None = None, trust: bool = False) -> Plan:
     """The plan of a folder's run, for the data as it is now."""
     settings = record["settings"] | record["options"]
+    for what, name in (("model", settings.get("model", "")), ("method", record["method"])):
+        if str(name).startswith(GIVEN):
+            raise InputError(f"its {what} ({name}) was given in Python and is not stored.")
     if not trust:
         _refuse_code(record, settings)
     source = locate(record["task"], data, settings)
@@ -57,9 +60,6 @@ def _refuse_code(record: DiscoveryRecord, settings: Mapping[str, Any]) -> None:
             f"its data set is {task!r}, which might be fetched: use --trust if that is meant."
         )
     model = str(settings.get("model", ""))
-    for what, name in (("model", model), ("method", record["method"])):
-        if name.startswith(GIVEN):
-            raise InputError(f"its {what} ({name}) was given in Python and is not stored.")
     named = {
         "method": record["method"],
         "model": "" if model.startswith("timm:") else model,

@@ -1,6 +1,7 @@
 """From predictions to scores: which epoch is selected, and how each kept epoch does by group.
 
-This is the only place where group labels meet predictions.
+Apart from methods that declare that they see group labels, this is the only place where group
+labels meet predictions.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spare.errors import InputError
-from spare.records.bench_table import read_table
+from spare.records.bench_table import read_table, runs_by_method
 from spare.records.layout import is_bench
 from spare.report.figures.canvas import COLORS, FigureRequest, canvas, plain_text
-from spare.report.table import recovery, runs_by_method
+from spare.report.table import recovery
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
