@@ -12,7 +12,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "spare"
 
 #: From the foundation up: a room may import from the rooms before it, and from itself.
 ROOMS = [
+    "text",
     "errors",
+    "limits",
     "files",
     "imports",
     "progress",
@@ -36,12 +38,23 @@ ROOMS = [
 RANK = {room: rank for rank, room in enumerate(ROOMS)}
 #: Rooms that a room may use, where that is less than the order allows.
 ONLY = {
+    "limits": {"errors"},
     "files": {"errors"},
     "imports": {"errors"},
     "progress": set(),
-    "groups": {"errors", "imports"},  # works with anyone's trainer
-    "synthetic": {"errors", "files", "progress", "images"},
-    "datasets": {"errors", "files", "imports", "progress", "data", "images", "synthetic"},
+    "groups": {"errors", "limits", "imports"},  # works with anyone's trainer
+    "synthetic": {"errors", "limits", "files", "progress", "images"},
+    "datasets": {
+        "text",
+        "errors",
+        "limits",
+        "files",
+        "imports",
+        "progress",
+        "data",
+        "images",
+        "synthetic",
+    },
 }
 #: Rooms that a room must not know, although they come before it.
 NEVER = {"report": {"methods", "objectives"}, "findings": {"datasets"}}

@@ -14,6 +14,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from spare.text import printable
+
 
 class SpareError(Exception):
     """Base of every error that this package raises on purpose: one sentence, with what to do.
@@ -62,11 +64,6 @@ class SpareWarning(UserWarning):
     """
 
 
-def check_seed(seed: int) -> None:
-    if seed < 0:
-        raise InputError(f"a seed is a whole number of at least 0, not {seed}.")
-
-
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that does not exist, offering the nearest that does."""
     known = sorted(known)
@@ -78,4 +75,4 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
 def reason(error: BaseException) -> str:
     """The first line of what an error says."""
     message = str(getattr(error, "reason", None) or error).strip() or type(error).__name__
-    return message.splitlines()[0].rstrip(".")
+    return printable(message.splitlines()[0].rstrip("."))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spare.errors import InputError, SpareWarning, check_seed
+from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import checked_outputs, class_labels, distinct_rows
 from spare.groups.clusterers import (
     DEFAULT,
@@ -35,6 +35,7 @@ from spare.groups.result import (
 )
 from spare.groups.silhouettes import silhouettes
 from spare.groups.weights import Power, power_of
+from spare.limits import check_seed
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController

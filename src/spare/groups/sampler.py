@@ -9,8 +9,9 @@ import numpy as np
 import torch.distributed
 from torch.utils.data import Sampler
 
-from spare.errors import InputError, check_seed
+from spare.errors import InputError
 from spare.groups.weights import GroupSampling, Power
+from spare.limits import check_seed
 
 
 class ImportanceSampler(Sampler[int]):

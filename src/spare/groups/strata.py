@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, SpareWarning, check_seed
+from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import checked_outputs, class_labels
 from spare.groups.clusters import thread_pools
 from spare.groups.mixtures import Points, best_mixture, one_cluster
@@ -29,6 +29,7 @@ from spare.groups.result import (
     groups_from_clusters,
     largest_first,
 )
+from spare.limits import check_seed
 
 
 def infer_strata(

@@ -17,10 +17,11 @@ import numpy as np
 import torch
 
 from spare.data.task import Task
-from spare.errors import InputError, SpareError, SpareWarning, check_seed, reason
+from spare.errors import InputError, SpareError, SpareWarning, reason
 from spare.findings.associations import associations_of
 from spare.findings.describe import components, describe_groups
 from spare.findings.verdict import verdict_of
+from spare.limits import check_seed
 from spare.methods import Fitted
 from spare.progress import SILENT, Progress
 from spare.records.folder import do_once

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from spare.errors import InputError, check_seed, unknown
+from spare.errors import InputError, unknown
 from spare.images.imagenet import RANGES, WNIDS
+from spare.limits import check_seed
 from spare.progress import SILENT, Progress
 from spare.synthetic.counts import training_counts
 from spare.synthetic.folder import draw_folder
