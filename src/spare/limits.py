@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import os
 import typing
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
-from spare.errors import DataError, InputError
+from spare.errors import DataError, InputError, shown
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,9 @@ class Range:
     def check(self, name: str, value: float) -> None:
         above = value > self.low if self.open_low else value >= self.low
         below = value < self.high if self.open_high else value <= self.high
-        if not (above and below and math.isfinite(value)):  # NaN is neither
-            raise InputError(f"{name} is {self}, not {value!r}.")
+        # NaN is neither. An integer may be too large for a float, so isfinite would not do.
+        if not (above and below and -math.inf < value < math.inf):
+            raise InputError(f"{name} is {self}, not {shown(value)}.")
 
     def __str__(self) -> str:
         if self.high == math.inf:
@@ -67,11 +69,29 @@ Positive = Annotated[float, Range(0, 1e9, open_low=True)]
 NotNegative = Annotated[float, Range(0, 1e9)]
 
 
-def check_seed(seed: int) -> None:
-    """Refuse a seed that NumPy, torch or scikit-learn would not take."""
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise InputError(f"a seed is a whole number, not {seed!r}.")
-    SEED.check("a seed", seed)
+def check_seed(seed: Any) -> int:
+    """The seed, unless NumPy, torch or scikit-learn would not take it."""
+    return whole_number("a seed", seed, SEED)
+
+
+def whole_number(name: str, value: Any, range_: Range) -> int:
+    """A whole number of any library as Python's own; refused if it is another thing, or too large.
+
+    >>> whole_number("k", 3, Range(1))
+    3
+    >>> whole_number("k", 2.5, Range(1))
+    Traceback (most recent call last):
+    spare.errors.InputError: k is a whole number, not 2.5.
+    """
+    try:
+        if isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool"):
+            raise TypeError
+        number = operator.index(value)
+    # Arrays and tensors of other libraries have an __index__ too, and raise what they like.
+    except Exception:
+        raise InputError(f"{name} is a whole number, not {shown(value)}.") from None
+    range_.check(name, number)
+    return number
 
 
 def check_value(name: str, value: Any, kind: Any) -> None:

@@ -188,7 +188,10 @@ def test_labels_that_training_never_saw_fall_back_to_the_nearest_mean():
     ("predict", "says"),
     [
         (lambda points: 1 / 0, "clusterer Mine failed in predict on 3 points .*division by zero"),
-        (lambda points: np.zeros((len(points), 2)), r"Mine.predict gave \(3, 2\), not one label"),
+        (
+            lambda points: np.zeros((len(points), 2)),
+            r"Mine.predict gave \(3, 2\) of float64, not one label",
+        ),
     ],
 )
 def test_a_predict_that_fails_is_one_sentence(predict, says):

@@ -170,7 +170,7 @@ def test_two_examples_cannot_be_scored_but_can_be_told_apart():
 @pytest.mark.parametrize(
     ("outputs", "labels", "options", "says"),
     [
-        ([[0.1], [np.nan], [np.inf]], [0, 0, 0], {}, r"2 of 3 output rows .*rows 1, 2"),
+        ([[0.1], [np.nan], [np.inf]], [0, 0, 0], {}, r"2 of 3 rows of outputs .*rows 1, 2"),
         ([[0.1], [0.2]], [0, 0, 0], {}, "2 examples but 3 labels"),
         ([[0.1], [0.2]], [0.0, 1.0], {}, "labels are floats"),
         (np.zeros((0, 2)), [], {}, "shape"),

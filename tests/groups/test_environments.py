@@ -62,5 +62,5 @@ def test_a_model_without_mistakes_gets_a_warning():
 
 
 def test_wrong_shapes_are_refused():
-    with pytest.raises(InputError, match="one row per example"):
+    with pytest.raises(InputError, match="3 examples but 2 labels"):
         environments(np.zeros((3, 2)), [0, 1])

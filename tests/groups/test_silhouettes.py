@@ -92,7 +92,7 @@ def test_nearly_equal_points_far_from_the_origin_keep_their_distances():
     [
         (np.zeros((4, 2)), [0, 0, 0, 0], "at least 2 clusters"),
         (np.zeros((3, 2)), [0, 1, 2], "fewer clusters than points"),
-        (np.zeros((4, 2)), [0, 1, 0], "n labels"),
+        (np.zeros((4, 2)), [0, 1, 0], "4 examples but 3 labels"),
         (np.zeros(4), [0, 1, 0, 1], "shape"),
     ],
 )

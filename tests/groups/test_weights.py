@@ -94,7 +94,7 @@ def test_samples_follow_the_weights(case, seed):
         ([0, 1], [0.0, 1.0], None, "labels are floats"),
         ([0, 1], [0, 1], {0: 1.0}, "no power was given for class 1"),
         ([0, 1], [0, 1], -1, "at least 0"),
-        ([0, 1], [0, 1], float("nan"), "finite"),
+        ([0, 1], [0, 1], float("nan"), "at least 0"),
         ([], [], None, "non-empty"),
         ([0, 1], [None, "a"], None, "row 0"),
     ],

@@ -1,96 +1,245 @@
-"""What people pass in, as NumPy arrays: converted, and refused with a reason where unusable."""
+"""What people pass in, as NumPy arrays and plain numbers: the one place where it is checked.
+
+Lists, arrays, data frames, Arrow arrays, and tensors of any kind and wherever they are. What cannot
+be used as it is meant is refused with a reason, always as an InputError.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError
+from spare.errors import InputError, reason, shown, unknown
+from spare.limits import Range
 
-#: Rows that are looked at first when distinct ones are counted.
-FIRST_ROWS = 10_000
+#: The square of a larger number is infinite, or its sum with others is.
+LARGEST = 1e100
+#: The square of a smaller number is 0, so it counts as 0.
+SMALLEST = 1e-100
 
 
-def as_numpy(values: Any, dtype: Any = None) -> np.ndarray:
-    """Lists, arrays, or tensors wherever they are and with or without gradients.
+def as_numpy(values: Any, what: str = "values") -> np.ndarray:
+    """What was passed as an array, in this machine's byte order.
 
     >>> import torch
-    >>> as_numpy(torch.ones(2, requires_grad=True)), as_numpy([1, 2], float)
-    (array([1., 1.], dtype=float32), array([1., 2.]))
+    >>> as_numpy(torch.ones(2, requires_grad=True)), as_numpy([1, 2])
+    (array([1., 1.], dtype=float32), array([1, 2]))
     """
-    if hasattr(values, "detach"):
-        import torch
+    if _is_masked(values):
+        raise InputError(
+            f"{what} have masked entries: leave those examples out, or fill them in with filled()."
+        )
+    try:
+        array = np.asarray(_on_cpu(values) if hasattr(values, "detach") else values)
+    # Whatever a class of someone else raises where it cannot be read; NumPy itself, for lists of
+    # different lengths, raises ValueError.
+    except Exception as error:
+        raise InputError(
+            f"{what} cannot be read as an array ({reason(error)}): pass a list, a NumPy array or a "
+            f"tensor with as many values in every row."
+        ) from error
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
-        tensor = values.detach().cpu()
-        # NumPy has no bfloat16.
-        values = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-    return np.asarray(values, dtype=dtype)
+
+def _is_masked(values: Any) -> bool:
+    parts = values if isinstance(values, list | tuple) else [values]
+    return any(np.ma.is_masked(part) for part in parts if isinstance(part, np.ma.MaskedArray))
 
 
-def checked_outputs(outputs: Any) -> np.ndarray:
-    """(n, d) float64, refused with the first offending rows when a value is not finite."""
-    points = as_numpy(outputs)
+def _on_cpu(tensor: Any) -> np.ndarray:
+    """A tensor's numbers; kinds that NumPy does not have become float32."""
+    import torch
+
+    here = tensor.detach().cpu()
+    if here.layout != torch.strided:
+        raise TypeError("the tensor is sparse; to_dense() makes it a plain one")
+    if here.is_quantized:
+        here = here.dequantize()
+    try:
+        return np.asarray(here.resolve_conj().resolve_neg().numpy())
+    except TypeError:
+        if not here.is_floating_point():
+            raise
+        return np.asarray(here.float().numpy())  # bfloat16, and floats of 8 bits
+
+
+def checked_outputs(outputs: Any, what: str = "outputs") -> np.ndarray:
+    """(n, d) float64 whose squares are finite, refused with the first rows that are not."""
+    points = as_numpy(outputs, what)
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2 or points.size == 0:
-        raise InputError(f"outputs must have shape (examples, values); got {points.shape}.")
+        raise InputError(f"{what} must have shape (examples, values); got {points.shape}.")
     if points.dtype.kind not in "fiub":
-        raise InputError(f"outputs must be numbers; got {points.dtype}.")
-    points = points.astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(points).all(1))
+        raise InputError(f"{what} must be numbers; got {_kind(points)}.")
+    with np.errstate(over="ignore"):  # of a type with a wider range: refused below
+        points = points.astype(np.float64)
+    size = np.abs(points)
+    bad = np.flatnonzero(~np.isfinite(size).all(1))
     if len(bad):
         listed = ", ".join(map(str, bad[:5].tolist())) + (", ..." if len(bad) > 5 else "")
         raise InputError(
-            f"{len(bad)} of {len(points)} output rows are NaN or infinite (rows {listed}): "
+            f"{len(bad)} of {len(points)} rows of {what} are NaN or infinite (rows {listed}): "
             f"check the model's training before clustering."
         )
+    if size.max() > LARGEST:
+        raise InputError(
+            f"{what} are as large as {size.max():.3g}, and distances are not finite beyond "
+            f"{LARGEST:g}: divide them by a constant."
+        )
+    points[size < SMALLEST] = 0
     return points
 
 
-def integers(values: Any, what: str) -> np.ndarray:
+def integers(values: Any, what: str, length: int | None = None) -> np.ndarray:
     """Integers, one per example; anything else is refused with a reason, as `what`."""
-    array = as_numpy(values)
+    array = as_numpy(values, what)
     if array.ndim != 1 or len(array) == 0:
         raise InputError(f"{what} must be a non-empty list of integers; got shape {array.shape}.")
-    if not (np.issubdtype(array.dtype, np.integer) or array.dtype == bool):
-        raise InputError(f"{what} must be integers; got {array.dtype}.")
+    _check_length(array, what, length)
+    if array.dtype.kind not in "iub":
+        raise InputError(f"{what} must be integers; got {_kind(array)}.")
+    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
+        raise InputError(f"{what} must be at most 2**63 - 1; one is {array.max()}.")
     return array.astype(np.int64)
 
 
-def class_labels(labels: Any, length: int | None = None) -> np.ndarray:
-    """Labels as an array of integers or strings; anything else is refused with a reason."""
-    array = as_numpy(labels)
+def name_of(label: Any, class_names: Any) -> str:
+    """What a class is called: its label, or its name where there are names."""
+    try:
+        return str(label if class_names is None else class_names[label])
+    except (LookupError, TypeError):
+        raise InputError(
+            f"class_names needs a name for every class, and has none for {shown(label)}."
+        ) from None
+
+
+def class_numbers(labels: Any, length: int, classes: int) -> np.ndarray:
+    """Labels that are columns of outputs: integers from 0 to classes - 1."""
+    numbers = integers(labels, "labels", length)
+    strange = np.flatnonzero((numbers < 0) | (numbers >= classes))
+    if len(strange):
+        row = int(strange[0])
+        raise InputError(
+            f"label of row {row} is {numbers[row]}: with {classes} outputs per example, labels "
+            f"are from 0 to {classes - 1}."
+        )
+    return numbers
+
+
+def class_labels(labels: Any, length: int | None = None, what: str = "labels") -> np.ndarray:
+    """Labels as an array of integers or strings; anything else is refused with a reason.
+
+    Text in bytes is decoded, and labels that would become one in an array are refused.
+    """
+    if isinstance(labels, list | tuple):
+        _check_alike(labels)
+    array = as_numpy(labels, what)
     if array.ndim != 1:
-        raise InputError(f"labels must be one per example; got an array of shape {array.shape}.")
-    if length is not None and len(array) != length:
-        raise InputError(f"lengths differ: {length} examples but {len(array)} labels.")
+        raise InputError(
+            f"{what} must be one per example; got an array of shape {array.shape} (for one-hot "
+            f"labels, pass labels.argmax(1))."
+        )
+    _check_length(array, what, length)
     if array.dtype.kind == "f":
         raise InputError(
-            "labels are floats: class labels are integers or strings (for whole numbers, pass "
-            "labels.astype(int))."
+            f"{what} are floats: class labels are integers or strings (for whole numbers, pass "
+            f"labels.astype(int))."
         )
-    if array.dtype.kind == "O":
-        strange = [i for i, v in enumerate(array.tolist()) if not isinstance(v, str)]
-        if strange:
-            raise InputError(
-                f"label of row {strange[0]} is {array[strange[0]]!r}: class labels are integers "
-                f"or strings."
-            )
-        array = array.astype(str)
+    if array.dtype.kind in "OST":
+        array = np.array([_text(row, value) for row, value in enumerate(array.tolist())], dtype=str)
     if array.dtype.kind not in "iubU":
-        raise InputError(f"labels of type {array.dtype} cannot be class labels.")
+        raise InputError(f"{what} of type {_kind(array)} cannot be class labels.")
     return array
 
 
-def distinct_rows(points: np.ndarray, enough: int) -> int:
-    """How many rows are distinct, looking no further than is needed to have enough.
+def _check_length(array: np.ndarray, what: str, length: int | None) -> None:
+    if length is not None and len(array) != length:
+        raise InputError(f"lengths differ: {length} examples but {len(array)} {what}.")
 
-    >>> distinct_rows(np.array([[0.0], [1.0], [0.0]]), enough=5)
+
+def _check_alike(labels: Collection[Any]) -> None:
+    """NumPy would turn 1 into "1", and drop the null characters that a label ends with."""
+    is_text = {issubclass(kind, str | bytes) for kind in set(map(type, labels))}
+    if len(is_text) > 1:
+        row, other = next(
+            (row, value) for row, value in enumerate(labels) if not isinstance(value, str | bytes)
+        )
+        raise InputError(f"label of row {row} is {shown(other)}, and others are text.")
+    if True in is_text:
+        for row, value in enumerate(labels):
+            _text(row, value)
+
+
+def _text(row: int, value: Any) -> str:
+    """A label as text; bytes are taken to be UTF-8."""
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            raise InputError(
+                f"label of row {row} is {shown(value)}, bytes that are not UTF-8: decode the "
+                f"labels first."
+            ) from None
+    if not isinstance(value, str):
+        raise InputError(
+            f"label of row {row} is {shown(value)}: class labels are integers or strings."
+        )
+    if value.endswith("\0"):
+        raise InputError(
+            f"label of row {row} is {shown(value)}: a label cannot end with a null character."
+        )
+    return value
+
+
+def _kind(array: np.ndarray) -> str:
+    return "records with fields" if array.dtype.names else str(array.dtype)
+
+
+def number(name: str, value: Any, range_: Range) -> float:
+    """A number of any library as a float, if it is in the range.
+
+    >>> number("power", np.float32(1.5), Range(0))
+    1.5
+    """
+    array = as_numpy(value, name)
+    if array.ndim or array.dtype.kind not in "iuf":
+        raise InputError(f"{name} is a number, not {shown(value)}.")
+    range_.check(name, float(array))
+    return float(array)
+
+
+def one_of(kind: str, name: Any, known: Collection[str]) -> str:
+    """The name, if it is known."""
+    if not isinstance(name, str):
+        raise unknown(kind, shown(name), known)
+    if name not in known:
+        raise unknown(kind, name, known)
+    return name
+
+
+def rows_by_class(labels: np.ndarray) -> dict[Any, np.ndarray]:
+    """The rows of every class in ascending order, classes sorted, without a look at all for each.
+
+    >>> {label: rows.tolist() for label, rows in rows_by_class(np.array([7, 3, 7])).items()}
+    {3: [1], 7: [0, 2]}
+    """
+    classes, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    order = np.argsort(codes, kind="stable")
+    return dict(zip(classes.tolist(), np.split(order, np.cumsum(sizes)[:-1]), strict=True))
+
+
+def distinct_rows(points: np.ndarray, enough: int) -> int:
+    """How many rows are distinct, counted no further than enough.
+
+    >>> distinct_rows(np.array([[0.0], [1.0], [0.0], [2.0]]), enough=2)
     2
     """
-    for limit in (FIRST_ROWS, len(points)):
-        count = len(np.unique(points[:limit], axis=0))
-        if count >= enough or limit >= len(points):
+    found: set[bytes] = set()
+    for row in points:
+        found.add((row + 0.0).tobytes())  # -0.0 becomes 0.0, which is the same number
+        if len(found) == enough:
             break
-    return count
+    return len(found)

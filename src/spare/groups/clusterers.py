@@ -127,9 +127,15 @@ def clusterings(points: np.ndarray, ks: list[int], clusterer: Any) -> list[Clust
     count = next((name for name in COUNTS if hasattr(clusterer, name)), None)
     results = []
     for k in ks if count else ks[:1]:
-        estimator = clone(clusterer, safe=False)
-        if count:
-            setattr(estimator, count, k)
+        try:
+            estimator = clone(clusterer, safe=False)
+            if count:
+                setattr(estimator, count, k)
+        except Exception as error:  # whatever the user's class raises
+            raise InputError(
+                f"clusterer {type(clusterer).__name__} cannot be copied and set to {k} clusters "
+                f"({type(error).__name__}: {reason(error)}): use another clusterer."
+            ) from error
         labels = _labels(estimator, "fit_predict", points)
         values, codes = np.unique(labels, return_inverse=True)
         results.append(Clustering(codes, estimator, values))
@@ -146,10 +152,10 @@ def _labels(estimator: Any, function: str, points: np.ndarray) -> np.ndarray:
             f"clusterer {name} failed in {function} on {len(points)} points of one class "
             f"({type(error).__name__}: {reason(error)}): use another clusterer."
         ) from error
-    if labels.shape != (len(points),):
+    if labels.shape != (len(points),) or labels.dtype.kind not in "iubfUST":
         raise InputError(
-            f"{name}.{function} gave {labels.shape}, not one label for each of {len(points)} "
-            f"points: use another clusterer."
+            f"{name}.{function} gave {labels.shape} of {labels.dtype}, not one label for each of "
+            f"{len(points)} points: use another clusterer."
         )
     return labels
 

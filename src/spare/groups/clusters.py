@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spare.errors import InputError, SpareWarning
-from spare.groups.arrays import checked_outputs, class_labels, distinct_rows
+from spare.errors import InputError, SpareWarning, shown
+from spare.groups.arrays import checked_outputs, class_labels, distinct_rows, rows_by_class
 from spare.groups.clusterers import (
     DEFAULT,
     NearestMean,
@@ -35,7 +35,7 @@ from spare.groups.result import (
 )
 from spare.groups.silhouettes import silhouettes
 from spare.groups.weights import Power, power_of
-from spare.limits import check_seed
+from spare.limits import Range, check_seed, whole_number
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -63,10 +63,11 @@ def infer_groups(
     Parameters
     ----------
     outputs : array or tensor of shape (examples, values)
-        Softmax outputs, logits or features, clustered as given. Take them after one or two epochs,
-        in eval mode, from inputs that are not augmented.
+        Softmax outputs, logits or features, clustered as given: finite numbers of at most 1e100;
+        those below 1e-100 count as 0. Take them after one or two epochs, in eval mode, from inputs
+        that are not augmented.
     labels : array of shape (examples,)
-        Class labels: integers (gaps are fine) or strings.
+        Class labels: integers (gaps are fine) or strings; bytes are read as UTF-8.
     k : int, optional
         Number of clusters per class; by default the best of 2..k_max by silhouette.
     k_max : int
@@ -89,6 +90,11 @@ def infer_groups(
         Its `assign` puts held-out examples into these groups: to the nearest mean with k-means, by
         the clusterer's own `predict` with others that have one.
 
+    Raises
+    ------
+    InputError
+        A `SpareError` and a `ValueError`, for everything that cannot be used as given.
+
     Examples
     --------
     >>> import numpy as np
@@ -101,21 +107,26 @@ def infer_groups(
     """
     points = checked_outputs(outputs)
     class_of = class_labels(labels, len(points))
-    check_seed(seed)
-    if k is not None and k < 1:
-        raise InputError(f"k is at least 1, not {k}.")
-    if k is None and k_max < 2:
-        raise InputError(f"k_max is at least 2, not {k_max}; for one cluster per class use k=1.")
+    seed = check_seed(seed)
+    if k is not None:
+        k = whole_number("k", k, Range(1))
+    else:  # for one cluster per class there is k=1
+        k_max = whole_number("k_max", k_max, Range(2))
     _resolved(clusterer, seed)  # a clusterer that cannot be used is refused before any work
-    classes = np.unique(class_of).tolist()
+    rows = rows_by_class(class_of)
+    given = {} if power is None else {label: power_of(power, label) for label in rows}
+    if not callable(map):
+        raise InputError(f"map is a function like Python's own map, not {shown(map)}.")
     work = partial(cluster_class, k=k, k_max=k_max, clusterer=clusterer, seed=seed)
-    results = map(work, (points[class_of == label] for label in classes))
-    clusters = dict(zip(classes, results, strict=True))
+    results = list(map(work, (points[members] for members in rows.values())))
+    if len(results) != len(rows):
+        raise InputError(f"map returned {len(results)} results for {len(rows)} classes.")
+    clusters = dict(zip(rows, results, strict=True))
     powers = {
-        label: silhouette_power(clustered) if power is None else power_of(power, label)
+        label: given[label] if given else silhouette_power(clustered)
         for label, clustered in clusters.items()
     }
-    groups = groups_from_clusters(clusters, class_of, powers=powers)
+    groups = groups_from_clusters(clusters, class_of, powers=powers, width=points.shape[1])
     for concern in concerns(groups):
         warnings.warn(concern, SpareWarning, stacklevel=2)
     return groups
@@ -131,7 +142,7 @@ def concerns(groups: Groups, class_names: Sequence[str] | None = None) -> list[s
     """What a user should know of these clusters, one sentence each."""
     sentences = []
     for label, evidence in groups.evidence.items():
-        name = repr(label if class_names is None else class_names[label])
+        name = shown(label if class_names is None else class_names[label])
         if evidence.note:
             sentences.append(f"class {name}: {evidence.note}.")
         largest = int(np.argmax(evidence.shares))
@@ -159,7 +170,8 @@ def cluster_class(
     estimator = _resolved(clusterer, seed)  # imports scikit-learn, whose threads are then limited
     # k-means on a few columns is several times slower with many threads fighting over them.
     with thread_pools().limit(limits=1):
-        return _cluster_class(points, k, k_max, estimator, seed, by_means=clusterer == DEFAULT)
+        by_means = isinstance(clusterer, str) and clusterer == DEFAULT
+        return _cluster_class(points, k, k_max, estimator, seed, by_means=by_means)
 
 
 def _resolved(clusterer: Any, seed: int) -> Any:
@@ -185,13 +197,11 @@ def _cluster_class(
     if k == 1:
         return _one_cluster(points)
 
-    ks = [k] if k is not None else list(range(2, k_max + 1))
-    distinct = distinct_rows(points, max(ks))
-    possible = [k for k in ks if k <= distinct]
+    distinct = distinct_rows(points, k or k_max)
+    possible = list(range(2, min(k_max, distinct) + 1)) if k is None else [min(k, distinct)]
     note = ""
-    if not possible:
-        possible = [distinct]
-        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {ks[0]}"
+    if k is not None and distinct < k:
+        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {k}"
 
     candidates = clusterings(points, possible, estimator)
     scorable = [c for c in candidates if 2 <= c.codes.max() + 1 <= len(points) - 1]

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from spare.errors import InputError, SpareWarning
-from spare.groups.arrays import as_numpy
+from spare.errors import SpareWarning
+from spare.groups.arrays import checked_outputs, class_numbers, number
 from spare.groups.mistakes import TINY
+from spare.limits import Range, check_seed, whole_number
 
 
 def scale_gradients(logits: Any, labels: Any) -> np.ndarray:
@@ -31,13 +32,8 @@ def scale_gradients(logits: Any, labels: Any) -> np.ndarray:
     >>> scale_gradients([[2.0, 0.0], [2.0, 0.0]], [0, 1]).round(3).tolist()
     [-0.238, 1.762]
     """
-    z = torch.as_tensor(as_numpy(logits, np.float64))
-    class_of = torch.as_tensor(as_numpy(labels, np.int64))
-    if z.ndim != 2 or len(z) != len(class_of):
-        raise InputError(
-            f"logits need one row per example: their shape is {tuple(z.shape)} for {len(class_of)} "
-            f"labels."
-        )
+    points = checked_outputs(logits, "logits")
+    z, class_of = torch.as_tensor(points), torch.as_tensor(class_numbers(labels, *points.shape))
     expected = (z.softmax(1) * z).sum(1)
     return (expected - z.gather(1, class_of[:, None])[:, 0]).numpy()
 
@@ -64,6 +60,9 @@ def environments(
     >>> environments([[2.0, 0.0], [2.0, 0.0]], [0, 1], steps=0).tolist()
     [0, 1]
     """
+    steps = whole_number("steps", steps, Range(0, 1_000_000_000))
+    lr = number("lr", lr, Range(0, 1e9, open_low=True))
+    seed = check_seed(seed)
     gradients = torch.as_tensor(scale_gradients(logits, labels))
     if steps == 0:
         second = gradients > 0

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, SpareWarning
-from spare.groups.arrays import as_numpy
+from spare.errors import SpareWarning
+from spare.groups.arrays import checked_outputs, class_numbers
 
 #: A set of mistakes smaller than this share of the examples is worth a warning.
 TINY = 0.001
@@ -29,13 +29,8 @@ def mistakes(outputs: Any, labels: Any) -> np.ndarray:
     >>> mistakes([[2.0, 1.0], [0.2, 0.8], [3.0, 4.0]], [0, 0, 1]).tolist()
     [False, True, False]
     """
-    points = as_numpy(outputs, np.float64)
-    class_of = as_numpy(labels)
-    if points.ndim != 2 or len(points) != len(class_of):
-        raise InputError(
-            f"outputs need one row per example: their shape is {points.shape} for {len(class_of)} "
-            f"labels."
-        )
+    points = checked_outputs(outputs)
+    class_of = class_numbers(labels, *points.shape)
     wrong = np.asarray(points.argmax(1) != class_of)
     if wrong.sum() < TINY * len(wrong):
         warnings.warn(

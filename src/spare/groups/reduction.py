@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, SpareWarning, unknown
-from spare.groups.arrays import as_numpy
+from spare.errors import InputError, SpareWarning
+from spare.groups.arrays import checked_outputs, one_of
 from spare.groups.mixtures import Points
 
 SCALINGS = ("standard", "unit")
@@ -19,8 +19,7 @@ NEIGHBORS = 10
 
 def available_reduction(reduction: str) -> str:
     """The reduction itself; for "auto", UMAP if it is installed, else PCA with a warning."""
-    if reduction not in REDUCTIONS:
-        raise unknown("reduction", reduction, REDUCTIONS)
+    one_of("reduction", reduction, REDUCTIONS)
     if reduction not in ("auto", "umap"):
         return reduction
     try:
@@ -45,21 +44,20 @@ def preparation(
     kind: str, scaling: str, points: np.ndarray, classes: list[Any], normal: Any
 ) -> Points:
     """What is done to features of every class alike: scale them, or project them."""
-    if scaling not in SCALINGS:
-        raise unknown("scaling", scaling, SCALINGS)
+    one_of("scaling", scaling, SCALINGS)
     if kind == "boundary":
-        direction = None if normal is None else as_numpy(normal, np.float64)
+        direction = None if normal is None else checked_outputs(normal, "normal")
         if len(classes) > 2:
             raise InputError(
                 f"reduction='boundary' is for two classes, and there are {len(classes)}: use "
                 f"'umap' or 'pca'."
             )
-        if direction is None or direction.shape != points.shape[1:] or not direction.any():
+        if direction is None or direction.shape != (points.shape[1], 1) or not direction.any():
             raise InputError(
                 f"reduction='boundary' needs the boundary's normal, {points.shape[1]} numbers that "
                 f"are not all 0."
             )
-        unit = direction / np.linalg.norm(direction)
+        unit = direction[:, 0] / np.linalg.norm(direction)
         return lambda features: (features @ unit)[:, None]
     if scaling == "unit":
         return _directions

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError
-from spare.groups.arrays import as_numpy, checked_outputs, class_labels
-from spare.groups.weights import shares
+from spare.errors import InputError, shown
+from spare.groups.arrays import checked_outputs, class_labels, integers, name_of, rows_by_class
+from spare.groups.weights import power_of, shares
 
 #: Points (n, d) of one class to the number of each one's cluster, 0 for the majority.
 Assign = Callable[[np.ndarray], np.ndarray]
@@ -131,6 +131,8 @@ class Groups:
     rank_names: tuple[str, ...] = ()
     #: By class: finds the cluster of other examples; empty where groups were not made from points.
     assigners: Mapping[Any, Assign] = field(default_factory=dict, repr=False)
+    #: How many values each example had that was clustered; None where it is not known.
+    width: int | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -140,9 +142,17 @@ class Groups:
         return {label: evidence.power for label, evidence in self.evidence.items()}
 
     def with_powers(self, powers: Mapping[Any, float]) -> Groups:
-        """The same groups with these sampling powers, by class."""
+        """The same groups with these sampling powers, by class; others keep theirs."""
+        if not isinstance(powers, Mapping):
+            raise InputError(f"powers are a dict from class to number, not {shown(powers)}.")
+        for label in powers:
+            if label not in self.evidence:
+                raise InputError(
+                    f"a power was given for {shown(label)}, which is none of the classes "
+                    f"{shown(list(self.evidence))}."
+                )
         evidence = {
-            label: replace(of_class, power=powers.get(label, of_class.power))
+            label: replace(of_class, power=power_of(powers, label)) if label in powers else of_class
             for label, of_class in self.evidence.items()
         }
         return replace(self, evidence=evidence)
@@ -151,28 +161,34 @@ class Groups:
         """What each group is called, by id: its class, and its rank within the class."""
         names = []
         for label, evidence in self.evidence.items():
-            class_name = label if class_names is None else class_names[label]
+            class_name = name_of(label, class_names)
             for rank in range(len(evidence.sizes)):
                 part = self.rank_names[rank] if self.rank_names else f"cluster {rank + 1}"
                 names.append(f"{class_name} {part}")
         return names
 
-    def in_majority(self, ids: np.ndarray | None = None) -> np.ndarray:
+    def in_majority(self, ids: Any = None) -> np.ndarray:
         """True for examples (with these ids, or the ones clustered) in the majority of a class."""
         majorities = [evidence.first_id for evidence in self.evidence.values()]
-        return np.isin(self.ids if ids is None else as_numpy(ids), majorities)
+        return np.isin(self.ids if ids is None else integers(ids, "ids"), majorities)
 
     def assign(self, outputs: Any, labels: Any) -> np.ndarray:
         """Group ids of other examples: each goes to a cluster of its own class."""
         if not self.assigners:
             raise InputError("these groups were not made from outputs, so no example can be added.")
         points = checked_outputs(outputs)
+        if self.width not in (None, points.shape[1]):
+            raise InputError(
+                f"outputs have {points.shape[1]} values per example, and those that were clustered "
+                f"had {self.width}: take them from the same model."
+            )
         class_of = class_labels(labels, len(points))
         ids = np.empty(len(points), dtype=np.int64)
-        for label in np.unique(class_of).tolist():
+        for label, rows in rows_by_class(class_of).items():
             if label not in self.assigners:
-                raise InputError(f"class {label!r} was not among the classes that were clustered.")
-            rows = np.flatnonzero(class_of == label)
+                raise InputError(
+                    f"class {shown(label)} was not among the classes that were clustered."
+                )
             ids[rows] = self.evidence[label].first_id + self.assigners[label](points[rows])
         return ids
 
@@ -183,6 +199,7 @@ def groups_from_clusters(
     *,
     powers: Mapping[Any, float] | None = None,
     rank_names: tuple[str, ...] = (),
+    width: int | None = None,
 ) -> Groups:
     """Groups from the clusters of every class, with ids numbered from one class to the next.
 
@@ -193,13 +210,16 @@ def groups_from_clusters(
     rank_names
         Names of the clusters, by rank. A named cluster keeps its rank even where it is empty, so
         that "mistaken" is never a majority.
+    width
+        How many values each example had that was clustered.
     """
+    rows = rows_by_class(labels)
     ids = np.empty(len(labels), dtype=np.int64)
     evidence: dict[Any, ClassEvidence] = {}
     first = 0
     for label, clustered in clusters.items():
         sizes = np.bincount(clustered.codes, minlength=len(rank_names))
-        ids[labels == label] = first + clustered.codes
+        ids[rows[label]] = first + clustered.codes
         evidence[label] = ClassEvidence(
             sizes=sizes.tolist(),
             power=1.0 if powers is None else powers[label],
@@ -215,7 +235,12 @@ def groups_from_clusters(
         if clustered.assign is not None
     }
     return Groups(
-        ids=ids, evidence=evidence, labels=labels, rank_names=rank_names, assigners=assigners
+        ids=ids,
+        evidence=evidence,
+        labels=labels,
+        rank_names=rank_names,
+        assigners=assigners,
+        width=width,
     )
 
 
@@ -227,11 +252,13 @@ def groups_from_parts(
     >>> groups_from_parts([0, 1, 0, 0], ["a", "a", "b", "b"]).ids.tolist()
     [0, 1, 2, 2]
     """
-    class_of = class_labels(labels, len(labels))
-    numbers = as_numpy(parts, np.int64)
+    class_of = class_labels(labels)
+    numbers = integers(parts, "parts", len(class_of))
+    if rank_names and not 0 <= numbers.min() <= numbers.max() < len(rank_names):
+        raise InputError(f"parts are from 0 to {len(rank_names) - 1}, one for each name.")
     clusters = {}
-    for label in np.unique(class_of).tolist():
-        codes = numbers[class_of == label]
+    for label, rows in rows_by_class(class_of).items():
+        codes = numbers[rows]
         if not rank_names:  # numbers that nobody has are closed up
             codes = np.unique(codes, return_inverse=True)[1]
         clusters[label] = ClassClusters(codes)
@@ -246,12 +273,12 @@ def parts_by_size(kinds: Any, labels: Any) -> np.ndarray:
     >>> parts_by_size([7, 5, 5, 5, 9], ["a", "a", "a", "b", "b"]).tolist()
     [1, 0, 0, 0, 1]
     """
-    class_of, kind_of = class_labels(labels, len(labels)), as_numpy(kinds)
+    class_of = class_labels(labels)
+    kind_of = class_labels(kinds, len(class_of), "kinds")
     parts = np.zeros(len(class_of), dtype=np.int64)
-    for label in np.unique(class_of).tolist():
-        in_class = class_of == label
-        codes = np.unique(kind_of[in_class], return_inverse=True)[1]
-        parts[in_class] = largest_first(codes)[codes]
+    for rows in rows_by_class(class_of).values():
+        codes = np.unique(kind_of[rows], return_inverse=True)[1]
+        parts[rows] = largest_first(codes)[codes]
     return parts
 
 

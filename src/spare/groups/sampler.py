@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch.distributed
 from torch.utils.data import Sampler
 
-from spare.errors import InputError
+from spare.errors import InputError, shown
 from spare.groups.weights import GroupSampling, Power
-from spare.limits import check_seed
+from spare.limits import Range, check_seed, half_of_memory, whole_number
+
+#: Memory that sampling takes for each example of an epoch.
+BYTES = 32
+EPOCH = Range(0, 2**32 - 1)
+REPLICAS = Range(1, 1_000_000)
+STATE = ("seed", "epoch", "position", "num_samples", "num_replicas")
 
 
 class ImportanceSampler(Sampler[int]):
@@ -64,22 +70,16 @@ class ImportanceSampler(Sampler[int]):
             num_replicas = torch.distributed.get_world_size() if running else 1
         if rank is None:
             rank = torch.distributed.get_rank() if running else 0
-        if num_replicas < 1 or not 0 <= rank < num_replicas:
-            raise InputError(
-                f"rank is from 0 to num_replicas - 1; got rank {rank} of {num_replicas}."
-            )
-        check_seed(seed)
+        self.num_replicas = whole_number("num_replicas", num_replicas, REPLICAS)
+        self.rank = whole_number("rank", rank, Range(0, self.num_replicas - 1))
+        self.seed = check_seed(seed)
         self._sampling = GroupSampling(groups, labels, power, class_mass)
         total = len(self._sampling.codes) if num_samples is None else num_samples
-        if total < 1:
-            raise InputError(f"num_samples is at least 1, not {total}.")
-        self.num_replicas = num_replicas
-        self.rank = rank
-        self.seed = seed
+        total = whole_number("num_samples", total, Range(1, half_of_memory() // BYTES))
         self.epoch = 0
         self.position = 0
         self._first = 0  # where the next epoch starts: after `load_state_dict`, in its middle
-        self.num_samples = -(-total // num_replicas)  # the same for every process, rounded up
+        self.num_samples = -(-total // self.num_replicas)  # the same for every process, rounded up
 
     def __len__(self) -> int:
         return self.num_samples
@@ -95,6 +95,7 @@ class ImportanceSampler(Sampler[int]):
         self.position = 0
 
     def set_epoch(self, epoch: int) -> None:
+        epoch = whole_number("an epoch", epoch, EPOCH)
         if epoch != self.epoch:
             self.epoch = epoch
             self.position = self._first = 0
@@ -109,12 +110,22 @@ class ImportanceSampler(Sampler[int]):
         }
 
     def load_state_dict(self, state: dict[str, int]) -> None:
+        if not isinstance(state, Mapping) or any(name not in state for name in STATE):
+            raise InputError(
+                f"a sampler's state is a dict with {', '.join(STATE)}, not {shown(state)}."
+            )
         for name in ("num_samples", "num_replicas"):
-            if state[name] != getattr(self, name):
+            saved = whole_number(f"{name} of the saved state", state[name], Range(1))
+            if saved != getattr(self, name):
                 raise InputError(
-                    f"{name} is {getattr(self, name)} here but {state[name]} in the saved state: "
+                    f"{name} is {getattr(self, name)} here but {shown(saved)} in the saved state: "
                     f"make the sampler with the same {name}."
                 )
-        self.seed = state["seed"]
-        self.epoch = state["epoch"]
-        self.position = self._first = state["position"]
+        seed = check_seed(state["seed"])
+        epoch = whole_number("the epoch of the saved state", state["epoch"], EPOCH)
+        position = whole_number(
+            "the position of the saved state", state["position"], Range(0, self.num_samples)
+        )
+        # Only now, so that a state that is refused changes nothing.
+        self.seed, self.epoch = seed, epoch
+        self.position = self._first = position

@@ -24,10 +24,12 @@ import torch
 from torch import Tensor
 
 from spare.errors import InputError
-from spare.groups.arrays import as_numpy
+from spare.groups.arrays import as_numpy, checked_outputs, class_labels, one_of
+from spare.limits import half_of_memory
 
 EXACT_LIMIT = 20_000
 ANCHORS = 2_000
+METRICS = ("euclidean", "sqeuclidean")
 #: Rows and columns of a tile: 256 x 256 float64 distances fit in a core's second-level cache.
 TILE = 256
 
@@ -46,8 +48,9 @@ def silhouette(points: Any, labels: Any, metric: str = "euclidean") -> float:
     Parameters
     ----------
     points : array of shape (points, values)
+        Finite numbers of at most 1e100; those below 1e-100 count as 0.
     labels : array of shape (points,)
-        The cluster of every point, under any names.
+        The cluster of every point: integers or strings.
     metric : str
         "euclidean", at the cost of the distances between all points, or "sqeuclidean", in linear
         time. The two are not interchangeable: the 0.9 threshold of SPARE is for "euclidean".
@@ -62,24 +65,27 @@ def silhouette(points: Any, labels: Any, metric: str = "euclidean") -> float:
     >>> round(silhouette([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1]), 3)
     0.98
     """
-    array = as_numpy(points, np.float64)
-    codes = np.unique(as_numpy(labels), return_inverse=True)[1]
-    if array.ndim != 2 or len(array) != len(codes):
-        raise InputError(
-            f"silhouette needs points of shape (n, d) and n labels; got {array.shape} and "
-            f"{len(codes)} labels."
-        )
-    k = int(codes.max(initial=-1)) + 1
+    array = as_numpy(points, "points")
+    if array.ndim != 2:
+        raise InputError(f"points must have shape (points, values); got {array.shape}.")
+    array = checked_outputs(array, "points")
+    codes = np.unique(class_labels(labels, len(array)), return_inverse=True)[1]
+    one_of("metric", metric, METRICS)
+    k = int(codes.max()) + 1
     if not 2 <= k <= len(array) - 1:
         raise InputError(
             f"a silhouette needs at least 2 clusters and fewer clusters than points; got {k} "
             f"clusters of {len(array)} points."
         )
+    needed = 4 * 8 * len(array) * k  # from every point to every cluster, a few times over
+    if needed > half_of_memory():
+        raise InputError(
+            f"the silhouette of {len(array):,} points in {k:,} clusters needs {needed / 1e9:.0f} "
+            f"GB of memory: score a sample of the points."
+        )
     if metric == "euclidean":
         return silhouettes(array, [codes], exact_limit=len(array))[0].mean
-    if metric == "sqeuclidean":
-        return _squared(array, codes, k)
-    raise InputError(f"metric is 'euclidean' or 'sqeuclidean', not {metric!r}.")
+    return _squared(array, codes, k)
 
 
 def silhouettes(

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, SpareWarning
-from spare.groups.arrays import checked_outputs, class_labels
+from spare.errors import InputError, SpareWarning, shown
+from spare.groups.arrays import checked_outputs, class_labels, rows_by_class
 from spare.groups.clusters import thread_pools
 from spare.groups.mixtures import Points, best_mixture, one_cluster
 from spare.groups.overclustering import overclustered
@@ -29,7 +29,7 @@ from spare.groups.result import (
     groups_from_clusters,
     largest_first,
 )
-from spare.limits import check_seed
+from spare.limits import Range, check_seed, whole_number
 
 
 def infer_strata(
@@ -78,27 +78,27 @@ def infer_strata(
     >>> strata.ids.tolist(), strata.assign([[5.1, 5.0]], ["cat"]).tolist()
     ([0, 0, 0, 0, 1, 1], [1])
     """
-    points = checked_outputs(features)
+    points = checked_outputs(features, "features")
     class_of = class_labels(labels, len(points))
-    check_seed(seed)
-    if strata_max < 2:
-        raise InputError(f"strata_max is at least 2, not {strata_max}.")
+    seed = check_seed(seed)
+    strata_max = whole_number("strata_max", strata_max, Range(2))
     hardness = _checked_losses(losses, len(points)) if overcluster else np.zeros(len(points))
-    classes = np.unique(class_of).tolist()
+    rows_of = rows_by_class(class_of)
     kind = available_reduction(reduction)
-    prepare = preparation(kind, scaling, points, classes, normal)
+    width = points.shape[1]
+    prepare = preparation(kind, scaling, points, list(rows_of), normal)
     points = prepare(points)
+    val_points, val_rows_of = points[:0], {}
     if val is not None:
-        val_points = prepare(checked_outputs(val[0]))
-        val_class_of = class_labels(val[1], len(val_points))
+        val_points, val_rows_of = _checked_val(val, width)
+        val_points = prepare(val_points)
     clusters = {}
-    for label in classes:
-        rows = class_of == label
+    for label, rows in rows_of.items():
         with thread_pools().limit(limits=1):
             clustered = _class_strata(
                 points[rows],
                 hardness[rows],
-                None if val is None else val_points[val_class_of == label],
+                None if val is None else val_points[val_rows_of.get(label, [])],
                 prepare,
                 kind,
                 strata_max,
@@ -106,9 +106,22 @@ def infer_strata(
                 seed,
             )
         if clustered.note and not clustered.codes.any():
-            warnings.warn(f"class {label!r}: {clustered.note}.", SpareWarning, stacklevel=2)
+            warnings.warn(f"class {shown(label)}: {clustered.note}.", SpareWarning, stacklevel=2)
         clusters[label] = clustered
-    return groups_from_clusters(clusters, class_of)
+    return groups_from_clusters(clusters, class_of, width=width)
+
+
+def _checked_val(val: Any, width: int) -> tuple[np.ndarray, dict[Any, np.ndarray]]:
+    """The features of validation examples, and the rows of each class."""
+    if not isinstance(val, tuple | list) or len(val) != 2:
+        raise InputError(f"val is a pair of features and labels, not {shown(val)}.")
+    points = checked_outputs(val[0], "features of val")
+    if points.shape[1] != width:
+        raise InputError(
+            f"features of val have {points.shape[1]} values per example, and others {width}: take "
+            f"them from the same model."
+        )
+    return points, rows_by_class(class_labels(val[1], len(points)))
 
 
 def _checked_losses(losses: Any, n: int) -> np.ndarray:
@@ -116,7 +129,7 @@ def _checked_losses(losses: Any, n: int) -> np.ndarray:
         raise InputError(
             "overclustering needs the loss of every example: give losses, or overcluster=False."
         )
-    given = checked_outputs(losses)
+    given = checked_outputs(losses, "losses")
     if given.shape != (n, 1):
         raise InputError(f"losses need one value per example: {given.shape} for {n} examples.")
     return given[:, 0]

@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, unknown
-from spare.groups.arrays import class_labels, integers
+from spare.errors import InputError, shown
+from spare.groups.arrays import class_labels, integers, number, one_of, rows_by_class
+from spare.limits import Range
 
 Power = float | Mapping[Any, float]
+#: The share of the smallest group approaches 1 as the power grows.
+POWER = Range(0)
 CLASS_MASSES = ("equal", "natural")
 
 
@@ -32,8 +35,8 @@ def importance_weights(
     labels : array of shape (examples,)
         Class labels: integers or strings.
     power : float or dict, optional
-        Sampling power of all classes, or by class; by default the one that `infer_groups` chose,
-        or 1 for ids without one.
+        Sampling power of all classes, or by class: any finite number of at least 0. By default the
+        one that `infer_groups` chose, or 1 for ids without one.
     class_mass : str
         "equal", or "natural" for classes as frequent as they are in the data.
 
@@ -60,8 +63,7 @@ class GroupSampling:
         power: Power | None = None,
         class_mass: str = "equal",
     ):
-        if class_mass not in CLASS_MASSES:
-            raise unknown("class_mass", class_mass, CLASS_MASSES)
+        one_of("class_mass", class_mass, CLASS_MASSES)
         if hasattr(groups, "evidence"):
             power = groups.powers() if power is None else power
             labels = groups.labels if labels is None else labels
@@ -70,7 +72,7 @@ class GroupSampling:
         self.order = np.argsort(self.codes, kind="stable")
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
         if labels is None:
-            if power not in (None, 1):
+            if power is not None and (isinstance(power, Mapping) or power_of(power, None) != 1):
                 raise InputError("a power needs labels: masses are divided within each class.")
             self.mass = np.full(len(self.names), 1 / len(self.names))
         else:
@@ -91,11 +93,10 @@ class GroupSampling:
                 f"(row {row}): group ids must be unique across classes."
             )
         mass = np.empty(len(self.names))
-        for code, label in enumerate(classes.tolist()):
-            in_class = class_of == code
-            sizes = self.sizes[in_class]
+        for code, groups in rows_by_class(class_of).items():
+            sizes = self.sizes[groups]
             total = sizes.sum() / len(labels) if class_mass == "natural" else 1 / len(classes)
-            mass[in_class] = shares(sizes, power_of(power, label)) * total
+            mass[groups] = shares(sizes, power_of(power, classes[code].item())) * total
         return mass
 
     @property
@@ -112,19 +113,19 @@ class GroupSampling:
 
 def shares(sizes: np.ndarray, power: float) -> np.ndarray:
     """The share of a class's samples that each of its groups gets."""
-    # Ratios to the largest group, so that a high power cannot overflow.
-    relative = (sizes / sizes.max()) ** (1 - power)
+    with np.errstate(over="ignore"):
+        relative = (sizes / sizes.max()) ** (1 - power)
+    if not np.isfinite(relative.sum()):  # the power is so high that all but the smallest get 0
+        relative = (sizes / sizes.min()) ** (1 - power)
     return np.asarray(relative / relative.sum())
 
 
 def power_of(power: Power, label: Any) -> float:
+    """The sampling power of a class, checked."""
     if isinstance(power, Mapping):
         if label not in power:
             raise InputError(
-                f"no power was given for class {label!r}, only for {sorted(map(str, power))}."
+                f"no power was given for class {shown(label)}, only for {shown(list(power))}."
             )
         power = power[label]
-    value = float(power)
-    if not np.isfinite(value) or value < 0:
-        raise InputError(f"a sampling power is a finite number of at least 0, not {value}.")
-    return value
+    return number("a sampling power", power, POWER)
