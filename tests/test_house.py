@@ -39,7 +39,7 @@ RANK = {room: rank for rank, room in enumerate(ROOMS)}
 #: Rooms that a room may use, where that is less than the order allows.
 ONLY = {
     "limits": {"errors"},
-    "files": {"errors"},
+    "files": {"errors", "limits"},
     "imports": {"errors"},
     "progress": set(),
     "groups": {"errors", "limits", "imports"},  # works with anyone's trainer

@@ -182,7 +182,9 @@ PICTURE = Limit("SPARE_MAX_PIXELS", 100_000_000, "pixels")
 #: A table, or a list of examples.
 ROWS = Limit("SPARE_MAX_ROWS", 20_000_000, "rows")
 CLASSES = Limit("SPARE_MAX_CLASSES", 1_000, "classes")
-LIMITS = (ARRAY, PICTURE, ROWS, CLASSES)
+#: A file of JSON, such as a record.
+JSON = Limit("SPARE_MAX_JSON", 64_000_000, "bytes")
+LIMITS = (ARRAY, PICTURE, ROWS, CLASSES, JSON)
 
 
 def half_of_memory() -> int:

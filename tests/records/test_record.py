@@ -16,6 +16,7 @@ from spare.records.folder import finished
 from spare.records.groups_file import read_groups
 from spare.records.layout import run_name
 from spare.records.record import FORMAT, read_record, read_run, upgraded
+from tests.recorded import run_record, score
 
 OLD = {
     "format": 1,
@@ -27,9 +28,14 @@ OLD = {
     "options": {"k_max": 5},
     "own_rule": "val_average",
     "own_epoch": 3,
-    "scores": {"test": {"selected": {"average": 0.5}, "own_rule": {"average": 0.6}}},
+    "scores": {"test": {"selected": score(0.5), "last": score(0.4), "own_rule": score(0.6)}},
     "notes": {"initial": 1},
-}
+} | {
+    key: value
+    for key, value in run_record().items()
+    if key in ("selection", "selected_epoch", "history", "discovery", "seconds", "examples_seen",
+               "peak_memory_mb", "threads", "versions", "command")
+}  # fmt: skip
 
 
 def test_a_record_of_the_first_format_is_upgraded_and_no_number_changes():
@@ -47,8 +53,9 @@ def test_a_record_of_the_first_format_is_upgraded_and_no_number_changes():
     assert record["options"] == {"k_max": 5, "clusterer": "kmeans"}
     assert (record["paper_rule"], record["paper_rule_epoch"]) == ("val_average", 3)
     assert record["scores"]["test"] == {
-        "selected": {"average": 0.5},
-        "paper_rule": {"average": 0.6},
+        "selected": score(0.5),
+        "last": score(0.4),
+        "paper_rule": score(0.6),
     }
     assert record["notes"] == {"weight_seed": 1}
     assert upgraded(record, "somewhere") == record
@@ -79,11 +86,10 @@ def test_a_folder_without_a_record_and_a_discovery_where_a_run_is_needed(tmp_pat
 
 
 def test_a_benchs_runs_are_those_of_its_table_and_no_others(tmp_path):
-    request = upgraded(OLD, tmp_path)
     for name in ("erm-seed0", "erm-seed1", "erm-seed3.partial", "someone-elses"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "run.json").write_text(json.dumps(request))
-    table = {"rows": [{"method": "erm", "seeds": [1, 0, 3]}]}
+        (tmp_path / name / "run.json").write_text(json.dumps(OLD | {"seed": int("1" in name)}))
+    table = {"rows": [{"task": "digits", "method": "erm", "seeds": [1, 0, 3], "split": "test"}]}
     runs = runs_by_method(tmp_path, table)
     assert [run.folder.name for run in runs["erm"]] == ["erm-seed0", "erm-seed1"]
     assert run_name("mine:METHOD", 3) == "mine-METHOD-seed3"

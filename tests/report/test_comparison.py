@@ -6,24 +6,22 @@ import pytest
 
 from spare.errors import InputError
 from spare.files import write_json
-from spare.records.record import FORMAT
 from spare.report.comparison import read_runs, run_names, write_comparison
+from tests.recorded import run_record
 from tests.report.test_page import HOSTILE, Checked, folder_of
 
 
 def run_folder(path, method, worst, *, seed=0, task="mine", groups=("cat/land", "cat/water")):
-    score = {
-        "worst_group": worst, "worst_group_interval": [worst / 2, (1 + worst) / 2], "average": 0.9,
-        "groups": {
-            groups[0]: {"accuracy": worst, "n": 50}, groups[1]: {"accuracy": 0.975, "n": 40},
-        },
-    }  # fmt: skip
-    record = {
-        "format": FORMAT, "task": task, "method": method, "seed": seed, "selection": "last",
-        "data": "", "settings": {}, "options": {},
-        "sees": "none", "scores": {"test": {"selected": score}}, "examples_seen": 100 * (seed + 1),
-        "seconds": {"total": 10.0 if method == "erm" else 12.0}, "command": f"spare train {method}",
-    }  # fmt: skip
+    record = run_record(
+        worst,
+        {groups[0]: {"accuracy": worst, "n": 50}, groups[1]: {"accuracy": 0.975, "n": 40}},
+        task=task,
+        method=method,
+        seed=seed,
+        examples_seen=100 * (seed + 1),
+        seconds={"total": 10.0 if method == "erm" else 12.0},
+        command=f"spare train {method}",
+    )
     path.mkdir()
     write_json(path / "run.json", record)
     return path

@@ -27,10 +27,11 @@ from spare.models.small import small_cnn
 from spare.progress import Progress
 from spare.records.groups_file import read_recorded_groups, write_groups
 from spare.records.layout import DISCOVERY
-from spare.records.record import FORMAT, read_record
+from spare.records.record import read_record
 from spare.report.page import write_page
 from spare.report.saliency_panels import Pictured
 from spare.report.write import write_report
+from tests.recorded import discovery_record
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -72,14 +73,12 @@ def folder_of(path, *, classes=("cat", "dog"), n=60, clusters=2, pictures=True, 
         path, task, groups, {}, sampling, early_probabilities=probabilities,
         points=components(probabilities, labels),
     )  # fmt: skip
-    record = {
-        "format": FORMAT, "task": "mine", "data": "", "method": "spare", "seed": 0,
-        "settings": {}, "options": {}, "kind": "folder", "sees": "none", "splits": {},
-        "discovery": describe_groups(task, groups, sampling, early),
-        "verdict": verdict_of(task, early),
-        "associations": [], "notes": {"separated_at": 2, "warnings": []},
-        "versions": {"spare": "1"}, "command": "spare discover mine",
-    } | more  # fmt: skip
+    record = discovery_record(
+        discovery=describe_groups(task, groups, sampling, early),
+        verdict=verdict_of(task, early),
+        notes={"separated_at": 2, "warnings": []},
+    )
+    record |= more
     write_json(path / DISCOVERY, record)
     return task
 

@@ -103,10 +103,10 @@ class Discovery:
     ) -> nn.Module:
         """The network with the weights of the `selected`, the `last` or the `early` epoch.
 
-        The data is needed for the shape of its inputs; `trust` allows code of your own that the
-        record names to be imported.
+        The data is needed for the shape of its inputs. Of a folder that someone else made, name it
+        with `data`; `trust` allows whatever code and files the record names.
         """
-        plan = self.plan or plan_of(self.record, as_path(data), trust)
+        plan = self.plan or plan_of(self.folder, self.record, as_path(data), trust)
         task = plan.load_task(self.record["seed"], SILENT)
         return network_with(self.weights(which), plan, task, SILENT).eval()
 

@@ -6,11 +6,11 @@ import http.client
 import os
 import shutil
 import tarfile
-import tempfile
 import urllib.request
 from pathlib import Path
 
 from spare.errors import DataError
+from spare.files import scratch_folder
 
 
 def fetch_archive(url: str, folder: Path, inside: str) -> None:
@@ -18,11 +18,11 @@ def fetch_archive(url: str, folder: Path, inside: str) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Beside the folder, because a system's temporary folder is often too small.
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as temporary:
-            archive = Path(temporary) / "archive"
+        with scratch_folder(folder.parent, ".fetching-") as temporary:
+            archive = temporary / "archive"
             with urllib.request.urlopen(url, timeout=60) as source, archive.open("wb") as file:
                 shutil.copyfileobj(source, file, 1 << 20)
-            unpacked = Path(temporary) / "unpacked"
+            unpacked = temporary / "unpacked"
             with tarfile.open(archive) as tar:
                 _unpack(tar, unpacked)
             if not (unpacked / inside).is_dir():

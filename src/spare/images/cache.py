@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spare.errors import DataError, RunError
+from spare.files import user_cache
 
 #: What the cache leaves in its folder, complete or half-written.
 _OURS = re.compile(r"\.?[0-9a-f]{32}\.(npy|json|lock|bad\.txt)(\.\d+\.tmp)?")
@@ -27,10 +28,7 @@ class Usage(NamedTuple):
 
 def cache_folder() -> Path:
     """SPARE_CACHE/images if that is set, otherwise spare/images in the user's cache folder."""
-    if chosen := os.environ.get("SPARE_CACHE"):
-        return Path(chosen).expanduser() / "images"
-    general = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(general).expanduser() / "spare" / "images"
+    return user_cache() / "images"
 
 
 def entries(folder: Path) -> Usage:

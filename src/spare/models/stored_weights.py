@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from spare.errors import DataError, InputError
+from spare.limits import ARRAY
 from spare.models.classifier import Classifier
 from spare.records.weights_file import selected_weights
 
@@ -63,6 +65,7 @@ def _read_state(file: Path) -> dict[str, Tensor]:
         f"torch.save(model.state_dict(), ...) or as .safetensors, because files that hold more "
         f"than tensors are not opened."
     )
+    ARRAY.check(_size_in_memory(file), str(file))
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
@@ -76,6 +79,17 @@ def _read_state(file: Path) -> dict[str, Tensor]:
         raise refusal
     state: dict[str, Tensor] = loaded
     return state
+
+
+def _size_in_memory(file: Path) -> int:
+    """At most: a file of torch's is an archive, whose parts may have been compressed."""
+    try:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                return sum(part.file_size for part in archive.infolist())
+        return file.stat().st_size
+    except Exception:  # a damaged archive, which reading it then refuses
+        return 0
 
 
 def _bare_names(state: dict[str, Tensor], network: nn.Module, head: str) -> dict[str, Tensor]:

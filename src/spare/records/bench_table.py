@@ -3,42 +3,72 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict, cast
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, cast
 
-from spare.errors import RunError
-from spare.files import read_json, write_json
+import msgspec
+
+from spare.files import is_plain_file, read_json, write_json
+from spare.records.checks import (
+    Count,
+    Fraction,
+    NotNegative,
+    Number,
+    PlainValues,
+    Seed,
+    check_type,
+    damaged,
+)
 from spare.records.layout import RUN, TABLE, run_name
-from spare.records.record import Interval, RunRecord, read_run
+from spare.records.record import RunRecord, read_run
+
+#: More rows than there are methods with any settings that someone would compare.
+MOST_ROWS = 1000
+AGAIN = "give the command of the bench again"
+Pair = Annotated[list[Number], msgspec.Meta(min_length=2, max_length=2)]
 
 
 class Spread(TypedDict):
     """One number over seeds."""
 
-    mean: float
-    sd: float
+    mean: Number
+    sd: NotNegative
     #: 95 % of the mean, by Student's t; None for one seed.
-    interval: Interval | None
-    values: list[float]
+    interval: Pair | None
+    values: list[Number]
 
 
-class RowScores(TypedDict, total=False):
+class RowScores(TypedDict):
     """The scores of one method over seeds."""
 
     worst_group: Spread
     average: Spread
-    adjusted_average: Spread
-    id_accuracy: Spread
-    worst_pattern: Spread
-    gaps: dict[str, Spread]
-    inferred: dict[str, Spread]
+    adjusted_average: NotRequired[Spread]
+    id_accuracy: NotRequired[Spread]
+    worst_pattern: NotRequired[Spread]
+    gaps: NotRequired[dict[str, Spread]]
+    inferred: NotRequired[dict[str, Spread]]
+
+
+class ScoreDifferences(TypedDict):
+    """Points by which one method is above another."""
+
+    worst_group: Spread
+    average: Spread
+
+
+class Cost(TypedDict):
+    """What a method cost, relative to plain training."""
+
+    examples: NotNegative
+    seconds: NotNegative
 
 
 class Difference(TypedDict):
     """Points by which SPARE is above another method, over the seeds that both have."""
 
-    seeds: list[int]
-    selected: dict[str, Spread]
-    last: dict[str, Spread]
+    seeds: list[Seed]
+    selected: ScoreDifferences
+    last: ScoreDifferences
 
 
 class Row(TypedDict):
@@ -49,32 +79,37 @@ class Row(TypedDict):
     selection: str
     sees: str
     split: str
-    seeds: list[int]
+    seeds: list[Seed]
     settings: dict[str, Any]
     options: dict[str, Any]
-    seconds: float
-    examples_seen: int
-    peak_memory_mb: float
+    seconds: NotNegative
+    examples_seen: Count
+    peak_memory_mb: NotNegative
     selected: RowScores
     last: RowScores
     paper_rule: NotRequired[RowScores]
     paper_rule_name: NotRequired[str]
-    cost: NotRequired[dict[str, float]]
+    cost: NotRequired[Cost]
     spare_minus_this: NotRequired[Difference]
 
 
 class BenchTable(TypedDict):
     """table.json."""
 
-    rows: list[Row]
+    rows: Annotated[list[Row], msgspec.Meta(max_length=MOST_ROWS)]
     command: NotRequired[str]
 
 
 def read_table(folder: Path) -> BenchTable:
-    """The table of a bench."""
-    table = read_json(folder / TABLE)
-    if not isinstance(table, dict) or not isinstance(table.get("rows"), list):
-        raise RunError(f"{folder / TABLE} is not the table of a bench: give its command again.")
+    """The table of a bench, checked to be what its type says."""
+    path = folder / TABLE
+    table = read_json(path)
+    check_type(table, BenchTable, path, AGAIN)
+    for row in table["rows"]:
+        check_type([row["settings"], row["options"]], list[PlainValues], path, AGAIN)
+        for scores in (row["selected"], row["last"], row.get("paper_rule", row["last"])):
+            means = [scores["worst_group"]["mean"], scores["average"]["mean"]]
+            check_type(means, list[Fraction], path, AGAIN)
     return cast(BenchTable, table)
 
 
@@ -93,8 +128,19 @@ def runs_by_method(folder: Path, table: BenchTable) -> dict[str, list[StoredRun]
     """The runs of a bench's table, by method, in the order of their seeds; no other folder's."""
     runs: dict[str, list[StoredRun]] = {}
     for row in table["rows"]:
-        folders = [folder / run_name(row["method"], seed) for seed in sorted(row["seeds"])]
+        named = {seed: folder / run_name(row["method"], seed) for seed in sorted(row["seeds"])}
         runs[row["method"]] = [
-            StoredRun(run, read_run(run)) for run in folders if (run / RUN).is_file()
+            StoredRun(path, _run_of(row, seed, path))
+            for seed, path in named.items()
+            if is_plain_file(path / RUN) and not path.is_symlink()
         ]
     return runs
+
+
+def _run_of(row: Row, seed: int, folder: Path) -> RunRecord:
+    """The record of one run of a row; an error if it is another's."""
+    record = read_run(folder)
+    same = all(record[part] == row[part] for part in ("task", "method"))
+    if not same or record["seed"] != seed or row["split"] not in record["scores"]:
+        raise damaged(folder / RUN, f"it is not the run that {TABLE} names", AGAIN)
+    return record

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from spare.errors import RunError
-from spare.files import CHECKPOINT, build_folder, read_json, write_json
-from spare.records.layout import REQUEST
-from spare.records.record import FILES, DiscoveryRecord, Kind, Request, read_record_file, upgraded
+from spare.files import (
+    CHECKPOINT,
+    build_folder,
+    discard,
+    is_plain_file,
+    tidy,
+    why_not,
+    write_json,
+)
+from spare.records.layout import GROUPS, REQUEST, WEIGHTS
+from spare.records.record import (
+    FILES,
+    REQUESTED,
+    DiscoveryRecord,
+    Kind,
+    Request,
+    is_run,
+    read_record_file,
+    read_request,
+)
+from spare.records.seal import sealed
+from spare.text import printable
 
 
 def do_once(
@@ -36,16 +54,19 @@ def do_once(
         return record
 
     def fill(partial: Path) -> DiscoveryRecord:
-        if (partial / REQUEST).exists():
-            _check_same_request(partial, upgraded(read_json(partial / REQUEST), partial), request)
-        if (partial / name).exists():  # ended between the last write and the new name
-            return read_record_file(partial / name)
-        write_json(partial / REQUEST, request)
+        if is_plain_file(partial / REQUEST):
+            _check_same_request(partial, read_request(partial / REQUEST), request)
+        if os.path.lexists(partial / name):  # ended between the last write and the new name
+            record = read_record_file(partial / name)
+            _check_same_request(partial, record, request)
+            if _has_its_files(partial, record):
+                return record
+        write_json(partial / REQUEST, sealed(request))
         try:
             record = work(partial)
         except BaseException:
             if not any(partial.glob(f"*{CHECKPOINT}")):  # nothing to continue: leave no trace
-                shutil.rmtree(partial, ignore_errors=True)
+                discard(partial, REQUEST)
             raise
         write_json(partial / name, record)
         return record
@@ -55,21 +76,33 @@ def do_once(
 
 def finished(folder: Path, request: Request, kind: Kind = "run") -> DiscoveryRecord | None:
     """The record of a complete folder, or None; an error if it is of another request."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return None
+    try:
+        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+            return None
+    except OSError as error:
+        raise RunError(
+            f"{folder} cannot be looked at ({why_not(error)}): choose another --out."
+        ) from error
     name = FILES[kind]
-    if not (folder / name).is_file():
+    if not os.path.lexists(folder / name):
         raise RunError(
             f"{folder} exists and is not a folder of this kind (no {name}): choose another --out."
         )
     record = read_record_file(folder / name)
     _check_same_request(folder, record, request)
+    tidy(folder)
     return record
+
+
+def _has_its_files(folder: Path, record: DiscoveryRecord) -> bool:
+    """Whether what a record tells of is there: its groups, and of a run its weights."""
+    needed = [*([GROUPS] if record["discovery"] else []), *([WEIGHTS] if is_run(record) else [])]
+    return all(is_plain_file(folder / name) for name in needed)
 
 
 def _check_same_request(folder: Path, record: Mapping[str, Any], wanted: Request) -> None:
     wanted_parts: Mapping[str, Any] = wanted
-    for part in ("task", "data", "method", "seed", "settings", "options"):
+    for part in REQUESTED:
         recorded, requested = record.get(part, ""), wanted_parts[part]
         if recorded == requested:
             continue
@@ -83,6 +116,12 @@ def _check_same_request(folder: Path, record: Mapping[str, Any], wanted: Request
             part = next(key for key in keys if recorded.get(key) != requested.get(key))
             recorded, requested = recorded.get(part), requested.get(part)
         raise RunError(
-            f"{folder} holds a run of another setting ({part} is {recorded!r} there, "
-            f"{requested!r} was asked for): choose another --out, or delete that folder."
+            f"{folder} holds a run of another setting ({printable(part)} is {_short(recorded)} "
+            f"there, {_short(requested)} was asked for): choose another --out, or delete that "
+            f"folder."
         )
+
+
+def _short(value: Any) -> str:
+    text = printable(repr(value))
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -15,19 +15,44 @@ A file of anyone's own needs `id` and `cluster` only, and may be a CSV.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
+import msgspec
 import numpy as np
 
 from spare.data.task import Task
 from spare.errors import InputError
-from spare.files import write_atomic
+from spare.files import parse_json, why_not, write_atomic
 from spare.groups.result import Groups
+from spare.records.checks import Seed
+from spare.records.group_columns import (
+    numbers,
+    read_columns,
+    refuse_other_than_file,
+    whole_numbers,
+    words,
+)
 from spare.records.layout import GROUPS, HELD_OUT_GROUPS
 from spare.records.record import ClassGroups
+
+#: The columns that say which example is in which group, and those that a page shows besides.
+NEEDED = ("id", "cluster")
+OF_ANYONE = (*NEEDED, "label", "split")
+OF_A_PAGE = (*OF_ANYONE, "name", "predicted", "confidence", "x", "y")
+#: A point further away than any logit is not plotted.
+FARTHEST = 1e15
+
+
+class About(TypedDict):
+    """What a file that SPARE wrote says of itself; files of version 0.1 call its seed "initial"."""
+
+    powers: NotRequired[dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e6)]] | None]
+    weight_seed: NotRequired[Seed]
+    initial: NotRequired[Seed]
 
 
 @dataclass(frozen=True)
@@ -104,41 +129,36 @@ def write_groups(
         _write(folder / HELD_OUT_GROUPS, pa.concat_tables(others))
 
 
-def read_groups(path: Path) -> GroupTable:
-    """A file of groups, SPARE's or anyone's own."""
-    table = _read(path)
+def read_groups(path: Path, wanted: Collection[str] = OF_ANYONE) -> GroupTable:
+    """A file of groups, SPARE's or anyone's own; of its columns, those that are wanted."""
+    table = read_columns(path, wanted)
     columns = {name: table[name] for name in table.column_names}
-    if "cluster" not in columns:
-        raise InputError(f"{path} has no column 'cluster'; it has {', '.join(columns)}.")
-    if "id" not in columns:
-        raise InputError(f"{path} does not say which example a row is: add a column 'id'.")
-    powers, weight_seed = _metadata(table, path)
+    about = _metadata(table, path)
     points = None
     if {"x", "y"} <= columns.keys():
-        points = np.stack([_numbers(columns[name], name, path) for name in ("x", "y")], 1)
+        points = np.stack([numbers(columns[name], name, path) for name in ("x", "y")], 1)
+    confidence = columns.get("confidence")
     return GroupTable(
         path=path,
-        ids=_whole_numbers(columns["id"], "ids", path),
-        clusters=_whole_numbers(columns["cluster"], "clusters", path),
-        labels=_words(columns.get("label")),
-        splits=_words(columns.get("split")),
-        names=_words(columns.get("name")),
-        predicted=_words(columns.get("predicted")),
-        confidence=(
-            None if "confidence" not in columns
-            else _numbers(columns["confidence"], "confidence", path)
-        ),
+        ids=whole_numbers(columns["id"], "ids", path),
+        clusters=whole_numbers(columns["cluster"], "clusters", path),
+        labels=words(columns.get("label"), "label", path),
+        splits=words(columns.get("split"), "split", path),
+        names=words(columns.get("name"), "name", path),
+        predicted=words(columns.get("predicted"), "predicted", path),
+        confidence=None if confidence is None else numbers(confidence, "confidence", path),
         points=points,
-        powers=powers,
-        weight_seed=weight_seed,
-    )  # fmt: skip
+        powers=about.get("powers"),
+        weight_seed=about.get("weight_seed", about.get("initial", 0)),
+    )
 
 
 def read_held_out(path: Path) -> GroupTable | None:
     """The groups of held-out examples, beside the file of training's; None where there are none."""
     beside = path.with_name(HELD_OUT_GROUPS)
-    if not beside.is_file():
+    if not os.path.lexists(beside):
         return None
+    refuse_other_than_file(beside)
     table = read_groups(beside)
     if table.splits is None:
         raise InputError(f"{beside} has no column 'split': run 'spare discover' again.")
@@ -156,10 +176,11 @@ def read_recorded_groups(
         What its record says of each class; a file that says otherwise is refused.
     """
     path = folder / GROUPS
-    if not described or not path.is_file():
+    if not described or not os.path.lexists(path):
         return None
     try:
-        table = read_groups(path)
+        refuse_other_than_file(path)
+        table = read_groups(path, OF_A_PAGE)
         _check(table, described)
     except InputError as error:
         raise InputError(
@@ -180,62 +201,31 @@ def _check(table: GroupTable, described: Mapping[str, ClassGroups]) -> None:
         raise InputError("its clusters have other sizes")
     if not np.array_equal(table.labels, owners[table.clusters]):
         raise InputError("its clusters are of other classes")
-    if table.points is not None and not np.isfinite(table.points).all():
+    if not np.array_equal(np.sort(table.ids), np.arange(len(table.ids))):
+        raise InputError("its ids are not those of the examples")
+    if table.points is not None and not (np.abs(table.points) < FARTHEST).all():
         raise InputError("a point has no finite coordinates")
+    if (
+        table.confidence is not None
+        and not ((table.confidence >= 0) & (table.confidence <= 1.001)).all()
+    ):
+        raise InputError("a confidence is not from 0 to 1")
     if table.predicted is not None and not set(table.predicted) <= described.keys():
         raise InputError("a predicted class is none of the record's")
 
 
-def _read(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
-    try:
-        if path.suffix == ".csv":
-            return pa.csv.read_csv(path)
-        return pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} is not a table of groups: {error}") from error
-
-
-def _metadata(table: Any, path: Path) -> tuple[dict[str, float] | None, int]:
+def _metadata(table: Any, path: Path) -> dict[str, Any]:
     """Sampling powers by class and the weight seed, of a file that SPARE wrote."""
     written = (table.schema.metadata or {}).get(b"spare")
     try:
-        about = {} if written is None else json.loads(written)
-        # Files of version 0.1 call the weight seed "initial".
-        weight_seed = int(about.get("weight_seed", about.get("initial", 0)))
-        powers = about.get("powers")
-        if powers is not None:
-            powers = {str(name): float(power) for name, power in powers.items()}
-        return powers, weight_seed
-    except (ValueError, TypeError, AttributeError):
-        pass
-    raise InputError(f"the metadata of {path} is damaged: run the command that wrote it again.")
-
-
-def _whole_numbers(column: Any, what: str, path: Path) -> np.ndarray:
-    try:
-        values = np.asarray(column.to_pylist())
-    except (TypeError, ValueError):
-        values = np.array([None])
-    if values.dtype.kind not in "iu":
-        raise InputError(f"the {what} in {path} must be whole numbers, one per row.")
-    return values.astype(np.int64)
-
-
-def _numbers(column: Any, what: str, path: Path) -> np.ndarray:
-    values = np.asarray(column.to_numpy())
-    if values.dtype.kind not in "fiu":
-        raise InputError(f"column {what!r} of {path} must hold numbers.")
-    return values
-
-
-def _words(column: Any) -> np.ndarray | None:
-    return (
-        None if column is None else np.asarray([str(v) for v in column.to_pylist()], dtype=object)
-    )
+        about: dict[str, Any] = {} if written is None else parse_json(written)
+        msgspec.convert(about, About, strict=True)
+        return about
+    except (ValueError, msgspec.ValidationError) as error:
+        raise InputError(
+            f"the metadata of {path} is damaged ({why_not(error)}): run the command that wrote it "
+            f"again."
+        ) from error
 
 
 def _columns(task: Task, split: str, ids: np.ndarray) -> list[tuple[str, Any]]:

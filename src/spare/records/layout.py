@@ -15,6 +15,7 @@ A bench folder holds one run folder per method and seed, `table.json` and `repor
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 REQUEST = "settings.json"
@@ -29,8 +30,13 @@ COMPARISON = "comparison.html"
 
 
 def run_name(method: str, seed: int) -> str:
-    """The name of a run's folder; someone's own method has a colon in its name."""
-    return f"{method.replace(':', '-')}-seed{seed}"
+    """The name of a run's folder, which is one word: someone's own method has a colon in its name.
+
+    >>> run_name("eiil+spare", 0), run_name("mine.code:METHOD", 1), run_name("../up", 2)
+    ('eiil+spare-seed0', 'mine.code-METHOD-seed1', '..-up-seed2')
+    """
+    word = "".join(c if c.isalnum() or c in "+-_." else "-" for c in method)
+    return f"{word}-seed{seed}"
 
 
 def sheet_name(class_number: int) -> str:
@@ -39,4 +45,4 @@ def sheet_name(class_number: int) -> str:
 
 
 def is_bench(folder: Path) -> bool:
-    return (folder / TABLE).is_file()
+    return os.path.lexists(folder / TABLE)

@@ -1,44 +1,61 @@
 """The records that run.json and discovery.json hold, and their one reader.
 
-Accuracies are fractions of 1. Records that older versions wrote are upgraded when they are read.
+Accuracies are fractions of 1. Records that older versions wrote are upgraded when they are read,
+and every record is checked: a folder may be damaged, or anyone's.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict, TypeGuard, cast
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard, cast
+
+import msgspec
 
 from spare.errors import InputError, RunError
 from spare.files import read_json
+from spare.records.checks import (
+    Count,
+    Fraction,
+    NotNegative,
+    Number,
+    PlainValues,
+    Seed,
+    Silhouette,
+    check_type,
+    damaged,
+)
+from spare.records.contradictions import contradictions
 from spare.records.layout import DISCOVERY, RUN
+from spare.records.older import from_format_1
 
 #: Raised when what is written changes its meaning.
 FORMAT = 2
 
-Interval = list[float]
+Interval = Annotated[list[Fraction], msgspec.Meta(min_length=2, max_length=2)]
 
 
 class GroupScore(TypedDict):
-    accuracy: float
-    n: int
+    accuracy: Fraction
+    n: Count
 
 
 class Scores(TypedDict):
     """How a model does on one split, by group; a group is a class where no attribute is known."""
 
-    worst_group: float
+    worst_group: Fraction
     worst_group_interval: Interval
     worst_group_name: str
-    worst_group_size: int
-    average: float
+    worst_group_size: Count
+    average: Fraction
     groups: dict[str, GroupScore]
     #: Each group's accuracy weighted by its share of the training set.
-    adjusted_average: NotRequired[float]
+    adjusted_average: NotRequired[Fraction]
     #: With several shortcuts: accuracy in the training distribution, and what breaking each costs.
-    id_accuracy: NotRequired[float]
-    gaps: NotRequired[dict[str, float]]
-    worst_pattern: NotRequired[float]
+    id_accuracy: NotRequired[Fraction]
+    gaps: NotRequired[dict[str, Number]]
+    worst_pattern: NotRequired[Fraction]
     #: The same by inferred groups.
     inferred: NotRequired[Scores]
 
@@ -46,54 +63,54 @@ class Scores(TypedDict):
 class Cluster(TypedDict):
     """What an early model says of one cluster."""
 
-    size: int
-    accuracy: float | None
-    confidence: float | None
+    size: Count
+    accuracy: Fraction | None
+    confidence: Fraction | None
     mistaken_for: str | None
-    mistaken_share: float
+    mistaken_share: Fraction
 
 
 class ClustersAtEpoch(TypedDict):
-    epoch: int | None
-    accuracy: list[float | None]
-    confidence: list[float | None]
+    epoch: Count | None
+    accuracy: list[Fraction | None]
+    confidence: list[Fraction | None]
 
 
 class ClassGroups(TypedDict):
     """The groups of one class, the majority first."""
 
-    k: int
-    silhouette: float | None
-    scores: dict[str, float]
-    power: float
-    sizes: list[int]
+    k: Count
+    silhouette: Silhouette | None
+    scores: dict[str, Silhouette]
+    power: Number
+    sizes: list[Count]
     #: The share of the class's draws that each group gets.
-    shares: list[float]
+    shares: list[Fraction]
     note: str
     clusters: NotRequired[list[Cluster]]
     by_epoch: NotRequired[list[ClustersAtEpoch]]
     #: Where the true groups are known: the true minority, and how well it was found.
-    minority: NotRequired[int]
-    inferred: NotRequired[int]
-    recall: NotRequired[float | None]
-    precision: NotRequired[float | None]
+    minority: NotRequired[Count]
+    inferred: NotRequired[Count]
+    recall: NotRequired[Fraction | None]
+    precision: NotRequired[Fraction | None]
 
 
 class ClassVerdict(TypedDict):
     verdict: str
-    strength: float | None
+    strength: Number | None
     #: Examples outside the largest cluster.
-    block: int
-    small: NotRequired[float]
-    learned: NotRequired[float]
-    mistaken: NotRequired[float]
-    apart: NotRequired[float]
+    block: Count
+    small: NotRequired[Fraction]
+    learned: NotRequired[Fraction]
+    mistaken: NotRequired[Fraction]
+    apart: NotRequired[Silhouette]
 
 
 class Verdict(TypedDict):
     overall: str
-    strength: float | None
-    epoch: int | None
+    strength: Number | None
+    epoch: Count | None
     classes: dict[str, ClassVerdict]
 
 
@@ -101,17 +118,17 @@ class Excess(TypedDict):
     """The value that a cluster has most beyond what its class has."""
 
     value: str
-    share: float
-    class_share: float
+    share: Fraction
+    class_share: Fraction
 
 
 class Association(TypedDict):
     """How much the clusters go with one attribute."""
 
     attribute: str
-    v: float
+    v: Fraction
     interval: Interval
-    classes: dict[str, float]
+    classes: dict[str, Fraction]
     clusters: dict[str, Excess]
 
 
@@ -131,7 +148,7 @@ class Request(TypedDict):
     #: Stands for the content of someone's own data.
     data: str
     method: str
-    seed: int
+    seed: Seed
     settings: dict[str, Any]
     options: dict[str, Any]
 
@@ -150,14 +167,15 @@ class DiscoveryRecord(Request, Findings):
     kind: str
     sees: str
     #: Examples by split.
-    splits: dict[str, int]
+    splits: dict[str, Count]
     notes: dict[str, Any]
-    seconds: dict[str, float]
-    examples_seen: int
-    peak_memory_mb: float
-    threads: int
+    seconds: dict[str, NotNegative]
+    examples_seen: Count
+    peak_memory_mb: NotNegative
+    threads: Count
     versions: dict[str, str]
-    code: Code
+    #: Records of the first version do not have it.
+    code: NotRequired[Code]
     command: str
 
 
@@ -165,21 +183,29 @@ class Training(TypedDict):
     """How a model was trained, and how it does."""
 
     selection: str
-    selected_epoch: int
+    selected_epoch: Count
     #: The rule of the method's paper, and the epoch that it selects.
     paper_rule: NotRequired[str]
-    paper_rule_epoch: NotRequired[int]
+    paper_rule_epoch: NotRequired[Count]
     #: The epoch of the plain model that the groups come from.
-    early_epoch: NotRequired[int]
+    early_epoch: NotRequired[Count]
     #: By split, then by "selected", "last", "paper_rule" and "early".
     scores: dict[str, dict[str, Scores]]
-    #: False where a "group" in the scores is a class.
-    groups_known: bool
-    history: list[dict[str, Any]]
+    #: False where a "group" in the scores is a class; the first records do not say.
+    groups_known: NotRequired[bool]
+    history: list[dict[str, int | float]]
 
 
 class RunRecord(DiscoveryRecord, Training):
     """run.json: what a discovery has, and what was trained with it."""
+
+
+class Notes(TypedDict, total=False):
+    """What reports read of a method's notes; a method may write more."""
+
+    separated_at: Count | None
+    groups_from: str
+    warnings: list[str]
 
 
 Kind = Literal["run", "discovery"]
@@ -189,7 +215,7 @@ FILES: dict[Kind, str] = {"run": RUN, "discovery": DISCOVERY}
 def read_record(folder: Path) -> DiscoveryRecord | RunRecord:
     """The record of a run or of a discovery."""
     for name in FILES.values():
-        if (folder / name).is_file():
+        if os.path.lexists(folder / name):
             return read_record_file(folder / name)
     raise InputError(
         f"{folder} holds neither a run nor a discovery: name a folder that 'spare train' or "
@@ -210,53 +236,55 @@ def is_run(record: DiscoveryRecord) -> TypeGuard[RunRecord]:
 
 
 def read_record_file(path: Path) -> DiscoveryRecord | RunRecord:
-    return upgraded(read_json(path), path.parent)
+    """The record in a file: upgraded, and checked to be what its type says."""
+    record = upgraded(read_json(path), path.parent)
+    check_record(record, path)
+    return record
+
+
+def read_request(path: Path) -> Mapping[str, Any]:
+    """What settings.json says was asked for."""
+    request = upgraded(read_json(path), path.parent)
+    check_type(request, Request, path, DELETE)
+    return request
+
+
+def check_record(record: Mapping[str, Any], path: Path) -> None:
+    """Refuse a record with other types, or with parts that do not fit together."""
+    trains = path.name == RUN or "scores" in record
+    check_type(record, RunRecord if trains else DiscoveryRecord, path, DELETE)
+    for part in ("settings", "options"):
+        check_type(record[part], PlainValues, path, DELETE)
+    check_type(record["notes"], Notes, path, DELETE)
+    wrong = next((why for why, is_wrong in contradictions(record) if is_wrong), "")
+    if wrong:
+        raise damaged(path, wrong, DELETE)
 
 
 def upgraded(record: Any, folder: Path | str) -> DiscoveryRecord | RunRecord:
     """A record as this version writes it; one of a newer version is refused."""
     written = record.get("format", 0) if isinstance(record, dict) else None
-    if not isinstance(written, int) or not record.keys() >= NEEDED:
+    parts = {} if written is None else {key: record.get(key) for key in ("settings", "options")}
+    if (
+        not isinstance(written, int)
+        or not record.keys() >= NEEDED
+        or not all(isinstance(part, dict) for part in parts.values())
+    ):
         raise RunError(f"{folder} does not hold a record that spare-ml wrote: name another folder.")
     if written > FORMAT:
         raise RunError(f"{folder} was written by a newer version of spare-ml: upgrade to read it.")
     if written < FORMAT:
-        record = _from_format_1(record)
+        record = from_format_1(record) | {"format": FORMAT}
     return cast(RunRecord, record)
 
 
+def same_request(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one.get(part, "") == other.get(part, "") for part in REQUESTED)
+
+
+#: The parts of a request that decide a run's numbers.
+REQUESTED = ("task", "data", "method", "seed", "settings", "options")
+#: What can be done about a record that is damaged.
+DELETE = "run its command again in another folder, or delete this one"
 #: What every record has had from the first.
 NEEDED = Request.__required_keys__ - {"format", "data"}
-#: What settings and options that did not exist yet stood for.
-_NEW_SETTINGS = {"optimizer": "sgd", "device": "cpu", "precision": "float32"}
-_RENAMED = {"normalise": "normalize", "standardise": "standardize"}
-
-
-def _from_format_1(record: Mapping[str, Any]) -> dict[str, Any]:
-    new = dict(record) | {"format": FORMAT}
-    settings = {_RENAMED.get(key, key): value for key, value in record["settings"].items()}
-    new["settings"] = settings | {
-        key: value for key, value in _NEW_SETTINGS.items() if key not in settings
-    }
-    if "k_max" in record["options"]:
-        new["options"] = {"clusterer": "kmeans", **record["options"]}
-    if "own_rule" in record:
-        new["paper_rule"], new["paper_rule_epoch"] = new.pop("own_rule"), new.pop("own_epoch")
-    if "notes" in record and "initial" in record["notes"]:
-        notes = dict(record["notes"])
-        notes["weight_seed"] = notes.pop("initial")
-        new["notes"] = notes
-    if "scores" in record:
-        new["scores"] = {
-            split: {("paper_rule" if when == "own_rule" else when): s for when, s in each.items()}
-            for split, each in record["scores"].items()
-        }
-    for key, value in {
-        "data": "",
-        "sees": "none",
-        "associations": [],
-        "kind": "",
-        "splits": {},
-    }.items():
-        new.setdefault(key, value)
-    return new

@@ -6,6 +6,7 @@ clustered.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def write_weights(folder: Path, states: Mapping[str, Mapping[str, Tensor]]) -> N
 
 def read_weights(folder: Path) -> dict[str, dict[str, Tensor]]:
     """The weights that this folder has; {} where it kept none."""
-    if not (folder / WEIGHTS).is_file():
+    if not os.path.lexists(folder / WEIGHTS):
         return {}
     return _states(read_tensors(folder / WEIGHTS)[0])
 

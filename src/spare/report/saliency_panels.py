@@ -131,7 +131,11 @@ def worst_group_panels(records: Sequence[RunRecord], pictured: Pictured) -> Sali
     if name is None:
         return None
     split = task.splits()[name]
-    scores = [record["scores"][name]["selected"]["groups"] for record in records]
+    scores = [
+        record["scores"][name]["selected"]["groups"]
+        for record in records
+        if name in record["scores"]
+    ]
     group_names = task.group_names if split.attributes else task.class_names
     ids = task.groups(split) if split.attributes else np.asarray(split.labels)
     worst = {

@@ -20,7 +20,7 @@ from spare.report.saliency_panels import Pictured
 from spare.report.sheets import write_sheets
 from spare.report.table import write_table_page
 from spare.runs.plan import Plan
-from spare.runs.restore import check_unchanged, networks_of, plan_of, task_by_name
+from spare.runs.restore import check_fits, check_unchanged, networks_of, plan_of, task_by_name
 
 
 def write_report(
@@ -54,8 +54,9 @@ def write_report(
     groups = read_recorded_groups(folder, record["discovery"])
     pictured = None
     try:
-        plan = plan or plan_of(record, data, trust)
+        plan = plan or plan_of(folder, record, data, trust)
         task = task or _load_task(folder, record, plan, progress)
+        check_fits(groups, record, task)
         pictured = _pictured(folder, record, plan, task, layer, progress)
         if not is_run(record):
             write_sheets(folder, task, record, groups)
@@ -160,7 +161,7 @@ def side_by_side(
     task: Task | None = None
     for name, folder, record in runs:
         try:
-            plan = (plans or {}).get(name) or plan_of(record, data, trust)
+            plan = (plans or {}).get(name) or plan_of(folder, record, data, trust)
             check_unchanged(plan, record)
             task = task or plan.load_task(record["seed"], progress)
             networks |= networks_of(folder, {"selected": name}, plan, task, progress)

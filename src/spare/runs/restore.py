@@ -1,7 +1,9 @@
 """What a folder's record stands for, again: its plan, its data, its networks.
 
-A folder may come from anyone: what it names is looked up, but nothing of it is run. Only with
-`trust` is anything imported that is a user's own code.
+A folder may come from anyone: what it names is looked up, but nothing of it is run, fetched or
+followed. Code that it names is imported only with `trust`. Files that it names (its data, weights,
+lists) are read only if this user's own request named them (records/seal.py), if they lie below the
+`data` that the user names now, or with `trust`. Data sets by name are always fine.
 """
 
 from __future__ import annotations
@@ -16,32 +18,81 @@ from torch import Tensor, nn
 
 from spare.data.inputs import ConcatInputs, SubsetInputs, shape_of
 from spare.data.task import Split, Task
-from spare.datasets import locate, names_code
-from spare.datasets.source import HUGGING_FACE
+from spare.datasets import DATASETS, Source, locate, names_code
+from spare.datasets.source import HUGGING_FACE, IMPORT_PATH, IN_MEMORY
 from spare.errors import InputError, RunError, SpareError, reason
 from spare.methods import discovery_with, method_named
 from spare.models import builder
 from spare.models.named import GIVEN
+from spare.models.small import OF_FEATURES, OF_IMAGES
 from spare.progress import Progress
-from spare.records.groups_file import read_recorded_groups
+from spare.records.groups_file import GroupTable, read_recorded_groups
 from spare.records.record import DiscoveryRecord, is_run
+from spare.records.seal import is_own
 from spare.records.weights_file import read_weights
 from spare.runs.plan import Plan, make_plan
+from spare.text import printable
 from spare.training.frozen import full_network
 
+#: Settings that name files, and what they say where they name none.
+FILES = {
+    "classes": ("",),
+    "groups": ("",),
+    "backgrounds": ("",),
+    "weights": ("", "imagenet", "none"),
+}
 
-def plan_of(record: DiscoveryRecord, data: Path | None = None, trust: bool = False) -> Plan:
-    """The plan of a folder's run, for the data as it is now."""
+
+def plan_of(
+    folder: Path, record: DiscoveryRecord, data: Path | None = None, trust: bool = False
+) -> Plan:
+    """The plan of a folder's run, for the data as it is now.
+
+    Parameters
+    ----------
+    data
+        Where the data is: the folder of data sets, or the very file or folder that was used.
+    trust
+        Whether what the record names may be imported, fetched and read.
+    """
     settings = record["settings"] | record["options"]
     for what, name in (("model", settings.get("model", "")), ("method", record["method"])):
         if str(name).startswith(GIVEN):
-            raise InputError(f"its {what} ({name}) was given in Python and is not stored.")
+            raise InputError(f"its {what} ({printable(name)}) was given in Python, not stored.")
     if not trust:
         _refuse_code(record, settings)
-    source = locate(record["task"], data, settings)
+    own = trust or is_own(folder, record)
+    if not own:
+        _refuse_files(settings)
+    source = _source(record["task"], data, settings, own)
     name = record["method"]
     method = method_named(name) if is_run(record) else discovery_with(name)
     return make_plan(source, method, settings)
+
+
+def _source(task: str, data: Path | None, settings: Mapping[str, Any], own: bool) -> Source:
+    """Where a record's data is now; someone else's path is followed only below `data`."""
+    elsewhere = names_code(task) or task.startswith(HUGGING_FACE)
+    if task in DATASETS or (own and (data is None or elsewhere)):
+        return locate(task, data, settings)
+    if data is None and task.endswith(IN_MEMORY):
+        raise InputError("its data was given as a Python object: give the object again.")
+    if data is None:
+        raise InputError(
+            f"its data is {printable(task)!r}, and this is not a folder that you made here: name "
+            f"the data with --data, or use --trust if you trust the folder."
+        )
+    for path in (Path(task).expanduser(), data / task):
+        if _exists(path) and (own or path.resolve().is_relative_to(data.resolve())):
+            return locate(task if own else path, data, settings)
+    return locate(data, data, settings)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def load_data(
@@ -57,26 +108,80 @@ def _refuse_code(record: DiscoveryRecord, settings: Mapping[str, Any]) -> None:
     task = record["task"]
     if task.startswith(HUGGING_FACE):
         raise InputError(
-            f"its data set is {task!r}, which might be fetched: use --trust if that is meant."
+            f"its data set is {printable(task)!r}, which might be fetched: use --trust if that is "
+            f"meant."
         )
-    model = str(settings.get("model", ""))
     named = {
-        "method": record["method"],
-        "model": "" if model.startswith("timm:") else model,
-        "selection rule": str(settings.get("selection", "")),
-        "clusterer": str(settings.get("clusterer", "")),
+        "method": record["method"] if ":" in record["method"] else "",
         "data set": task if names_code(task) else "",
     }
+    for key, text in _texts(settings):
+        code = key in NAMING_CODE and ":" in text
+        if (code or IMPORT_PATH.fullmatch(text)) and not _of_timm(key, text):
+            named[NAMING_CODE.get(key, key)] = text
     for what, name in named.items():
-        if ":" in name:
+        if name:
             raise InputError(
-                f"its {what} is {name!r}, which would be imported: use --trust if it is yours."
+                f"its {what} is {printable(name)!r}, which would be imported: use --trust if it is "
+                f"yours."
             )
 
 
+#: Settings that may name someone's own code, and what they are called.
+NAMING_CODE = {"model": "model", "selection": "selection rule", "clusterer": "clusterer"}
+
+
+def _texts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Every text among settings, with its key."""
+    return [
+        (key, part)
+        for key, value in settings.items()
+        for part in (value if isinstance(value, list) else [value])
+        if isinstance(part, str)
+    ]
+
+
+def _of_timm(key: str, value: str) -> bool:
+    return key == "model" and value.startswith("timm:")
+
+
+def _refuse_files(settings: Mapping[str, Any]) -> None:
+    """Nothing is read that someone else's record points at besides its data, nor fetched for it."""
+    for key, text in _texts(settings):
+        leads_out = text.startswith(("/", "~")) or ".." in Path(text).parts
+        if leads_out or text.endswith(".npy") or text not in FILES.get(key, (text,)):
+            raise InputError(
+                f"its {printable(key)} is the file {printable(text)!r}, and this is not a folder "
+                f"that you made here: use --trust if you trust it."
+            )
+    if settings.get("allow_outside"):
+        raise InputError(
+            "it allows pictures from outside of its data's folder, and this is not a folder that "
+            "you made here: use --trust if you trust it."
+        )
+    ours = settings.get("model") in (*OF_IMAGES, *OF_FEATURES)
+    if settings.get("frozen") and not ours and settings.get("weights") == "imagenet":
+        raise InputError(
+            f"the weights of its model {printable(settings.get('model'))!r} might be fetched, and "
+            f"this is not a folder that you made here: use --trust if you trust it."
+        )
+
+
 def check_unchanged(plan: Plan, record: DiscoveryRecord) -> None:
-    if plan.source.fingerprint != record["data"]:
-        raise SpareError(f"{record['task']} has changed since.")
+    if plan.source.fingerprint == record["data"]:
+        return
+    if plan.source.name == record["task"]:
+        raise SpareError(f"{printable(record['task'])} has changed since.")
+    raise SpareError(f"{plan.source.name} is not what {printable(record['task'])} was then.")
+
+
+def check_fits(groups: GroupTable | None, record: DiscoveryRecord, task: Task) -> None:
+    """Refuse groups that are of other examples or classes than the data has."""
+    if groups is None:
+        return
+    unknown_classes = set(record["discovery"] or {}) - set(task.class_names)
+    if unknown_classes or len(groups.ids) != len(task.train):
+        raise SpareError(f"its groups are not of {task.name}: run its command again.")
 
 
 def task_by_name(

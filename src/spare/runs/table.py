@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from spare.records.bench_table import BenchTable, Row, RowScores, Spread
+from spare.errors import InputError
+from spare.records.bench_table import BenchTable, Row, RowScores, ScoreDifferences, Spread
 from spare.records.record import RunRecord
 
 #: What a table has of every run, where the run has it.
@@ -33,7 +34,12 @@ def table(runs: Iterable[RunRecord]) -> BenchTable:
 def _row(records: list[RunRecord]) -> Row:
     records = sorted(records, key=lambda r: r["seed"])
     first = records[0]
-    split = "test" if "test" in first["scores"] else "val"
+    split = next((s for s in ("test", "val") if all(s in r["scores"] for r in records)), None)
+    if split is None:
+        raise InputError(
+            f"the runs of {first['method']} have no scores on one split: a table needs validation "
+            f"or test examples."
+        )
     row: Row = {
         "task": first["task"],
         "method": first["method"],
@@ -70,6 +76,7 @@ def _scores(records: Sequence[RunRecord], split: str, when: str) -> RowScores:
     for kind in ("gaps", "inferred"):
         if all(kind in score for score in scores):
             names = scores[0][kind] if kind == "gaps" else ("worst_group", "average")
+            names = [name for name in names if all(name in score[kind] for score in scores)]
             spreads[kind] = {
                 name: mean_and_spread([score[kind][name] for score in scores]) for name in names
             }
@@ -95,17 +102,17 @@ def _add_difference(row: Row, rows: Sequence[Row]) -> None:
     if not common:
         return
 
-    def differences(spare: RowScores, other: RowScores) -> dict[str, Spread]:
-        spare_at, other_at = ([of["seeds"].index(seed) for seed in common] for of in (ours[0], row))
+    spare_at, other_at = ([of["seeds"].index(seed) for seed in common] for of in (ours[0], row))
+
+    def difference(spare: Spread, other: Spread) -> Spread:
+        return mean_and_spread(
+            np.array(spare["values"])[spare_at] - np.array(other["values"])[other_at]
+        )
+
+    def differences(spare: RowScores, other: RowScores) -> ScoreDifferences:
         return {
-            name: mean_and_spread(
-                np.array(spare_score["values"])[spare_at]
-                - np.array(other_score["values"])[other_at]
-            )
-            for name, spare_score, other_score in (
-                ("worst_group", spare["worst_group"], other["worst_group"]),
-                ("average", spare["average"], other["average"]),
-            )
+            "worst_group": difference(spare["worst_group"], other["worst_group"]),
+            "average": difference(spare["average"], other["average"]),
         }
 
     row["spare_minus_this"] = {

@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 from spare.errors import InputError
-from spare.files import build_folder, cannot_write, read_json, start_over, write_json
+from spare.files import build_folder, cannot_write, read_json, start_over, tidy, write_json
 from spare.progress import Progress
 
 #: The file that says how a folder was drawn.
@@ -62,7 +62,10 @@ def _already_drawn(folder: Path, about: dict[str, Any]) -> dict[str, Any] | None
         )
     existing: dict[str, Any] = read_json(folder / ABOUT)
     if existing == about:
+        tidy(folder)
         return existing
+    if not isinstance(existing, dict) or not isinstance(existing.get("options", {}), dict):
+        raise InputError(f"{folder / ABOUT} is damaged: choose another folder or delete this one.")
     old, new = ({**a, **a.get("options", {}), "options": None} for a in (existing, about))
     key = next(key for key in [*new, *old] if old.get(key) != new.get(key))
     raise InputError(

@@ -9,33 +9,36 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+import msgspec
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 from torch.optim.swa_utils import AveragedModel
 
-from spare.errors import RunError
-from spare.files import read_tensors, write_tensors
-from spare.training.device import random_state, set_random_state
+from spare.errors import RunError, reason
+from spare.files import parse_json, read_tensors, write_tensors
+from spare.records.checks import Count
+from spare.training.device import HOST, random_state, set_random_state
 
 State = dict[str, Tensor]
+DELETE = "delete it and run the same command again"
 
 
 @dataclass
 class Position:
     """How far the training is."""
 
-    epoch: int = 0  # epochs finished
-    step: int = 0  # steps finished within the next epoch
+    epoch: Count = 0  # epochs finished
+    step: Count = 0  # steps finished within the next epoch
     loss_sum: float = 0.0
-    loss_count: int = 0
-    examples_seen: int = 0
-    seconds: float = 0.0
+    loss_count: Count = 0
+    examples_seen: Count = 0
+    seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: By selection rule: the best score so far and its epoch.
-    best: dict[str, tuple[float, int]] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list)
+    best: dict[str, tuple[float, Count]] = field(default_factory=dict)
+    history: list[dict[str, int | float]] = field(default_factory=list)
 
 
 @dataclass
@@ -72,34 +75,88 @@ class TrainingState:
         tensors["torch_rng"] = random_state()
         write_tensors(path, tensors, {"position": json.dumps(vars(self.position))})
 
-    def load(self, path: Path) -> None:
+    def load(self, path: Path, epochs: int) -> None:
+        """Continue from a checkpoint; an error if it is damaged, or of another training.
+
+        Parameters
+        ----------
+        epochs
+            How many the training has: a checkpoint cannot be further.
+        """
         tensors, about = read_tensors(path)
         if "position" not in about:
             raise RunError(
                 f"{path} was written by another version of spare-ml: delete its folder and run the "
                 f"same command again."
             )
-        self.model.load_state_dict(_part(tensors, "model"))
-        for prefix, module in (("objective", self.objective), ("average", self.average)):
-            if module is not None:
-                module.load_state_dict(_part(tensors, prefix))
-        for i, parameter in enumerate(self._parameters()):
-            for name, value in _part(tensors, f"optimizer/{i}").items():
-                if value.shape == parameter.shape:
-                    # In the parameter's own memory layout: a fused step walks both as they lie.
-                    value = torch.empty_like(parameter, requires_grad=False).copy_(value)
-                self.optimizer.state[parameter][name] = value.to(parameter.device)
-        set_random_state(tensors["torch_rng"])
-        self.position = Position(**json.loads(about["position"]))
-        self.best = {rule: _part(tensors, f"best/{rule}") for rule in self.position.best}
+        try:
+            self.position = _position(about["position"], epochs)
+            modules = {"model": self.model, "objective": self.objective, "average": self.average}
+            for prefix, module in modules.items():
+                if module is not None:
+                    module.load_state_dict(_fitting(_part(tensors, prefix), module, prefix))
+            for i, parameter in enumerate(self._parameters()):
+                memory = _part(tensors, f"optimizer/{i}")
+                if memory:
+                    self.optimizer.state[parameter].update(self._remembered(memory, parameter))
+            best = {rule: _part(tensors, f"best/{rule}") for rule in self.position.best}
+            self.best = {rule: _fitting(s, self.evaluated, "best") for rule, s in best.items()}
+            random = tensors.get("torch_rng", torch.zeros(0))
+            if random.dtype != torch.uint8 or random.shape != random_state().shape:
+                raise ValueError("it has no state of the random numbers")
+            set_random_state(random)
+        except (ValueError, RuntimeError) as error:  # torch's own for bytes that are no state
+            raise RunError(
+                f"{path} is no checkpoint of this training ({reason(error)}): {DELETE}."
+            ) from error
 
     def _parameters(self) -> list[nn.Parameter]:
         return list(self.optimizer.param_groups[0]["params"])
+
+    def _remembered(self, memory: State, parameter: nn.Parameter) -> State:
+        """What the optimizer remembers of a parameter, where the parameter is."""
+        sgd = isinstance(self.optimizer, SGD)
+        if memory.keys() != ({"momentum_buffer"} if sgd else {"step", "exp_avg", "exp_avg_sq"}):
+            raise ValueError("the optimizer's memory is of another optimizer")
+        remembered: State = {}
+        for name, value in memory.items():
+            counts = name == "step"
+            expected = torch.zeros((), device=HOST) if counts else parameter
+            if value.shape != expected.shape or value.dtype != expected.dtype:
+                raise ValueError("the optimizer's memory has another shape or type")
+            # In the parameter's own memory layout: a fused step walks both as they lie.
+            kept = torch.empty_like(expected, requires_grad=False).copy_(value)
+            remembered[name] = kept.to(parameter.device)
+        return remembered
 
 
 def snapshot(model: nn.Module) -> State:
     """A copy of a model's weights."""
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def _position(text: str, epochs: int) -> Position:
+    position = msgspec.convert(parse_json(text), Position, strict=True)
+    if position.epoch > epochs:
+        raise ValueError(f"it is after epoch {position.epoch} of {epochs}")
+    if [epoch.get("epoch") for epoch in position.history] != [*range(1, position.epoch + 1)]:
+        raise ValueError("its history is not that of its epochs")
+    if not all("loss" in epoch for epoch in position.history):
+        raise ValueError("its history has an epoch without a loss")
+    if not all(1 <= epoch <= position.epoch for _, epoch in position.best.values()):
+        raise ValueError("a rule selected an epoch that is not there yet")
+    return position
+
+
+def _fitting(state: State, module: nn.Module, what: str) -> State:
+    """A module's tensors, if they are those that it has."""
+    expected = module.state_dict()
+    if state.keys() != expected.keys():
+        raise ValueError(f"its tensors of the {what} have other names")
+    for name, value in expected.items():
+        if state[name].shape != value.shape or state[name].dtype != value.dtype:
+            raise ValueError(f"{name} of the {what} has another shape or type")
+    return state
 
 
 def _part(tensors: State, prefix: str) -> State:

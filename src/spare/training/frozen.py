@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from spare.data.inputs import TensorInputs, shape_of
 from spare.data.task import Split, Task
+from spare.errors import RunError
 from spare.files import read_tensors, write_tensors
 from spare.images.cache import cache_folder
 from spare.models import Classifier, ModelChoice, build, builder
@@ -73,6 +74,10 @@ def full_network(
     """Backbone and trained head as one network on the host, for the task's own inputs."""
     model = _backbone(task, choice, settings, given)
     mean, deviation = _scale(_features(task, "train", model, settings, progress))
+    shapes = {name: tuple(value.shape) for name, value in head.items()}
+    classes = len(task.class_names)
+    if shapes != {"head.weight": (classes, len(mean)), "head.bias": (classes,)}:
+        raise RunError("the stored weights do not fit the model: they are not those of its head.")
     weight = to_host(head["head.weight"]) / deviation
     model.head = nn.Linear(weight.shape[1], weight.shape[0])
     bias = to_host(head["head.bias"]) - weight @ mean
@@ -99,7 +104,9 @@ def _features(
     split = task.splits()[name]
     path = _cache_path(task, name, model, split, settings)
     if path is not None and path.exists():
-        return read_tensors(path)[0]["features"]
+        stored = read_tensors(path)[0].get("features")
+        if stored is not None and stored.ndim == 2 and len(stored) == len(split):
+            return stored
     settings = replace(settings, eval_batch_size=min(settings.eval_batch_size, MAX_BATCH_SIZE))
     features = outputs(model, split, settings, on_step=progress.steps_of("features")).features
     if path is not None:

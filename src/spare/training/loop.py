@@ -7,6 +7,7 @@ continues from a checkpoint ends bit for bit as an undisturbed one does.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -108,10 +109,10 @@ def train(
             objective=memory,
         )
         source = next(
-            (f for f in (checkpoint, continue_from) if f is not None and f.exists()), None
+            (f for f in (checkpoint, continue_from) if f is not None and os.path.lexists(f)), None
         )
         if source is not None:
-            state.load(source)
+            state.load(source, settings.epochs)
         clock = _Clock(state, checkpoint)
         while state.position.epoch < settings.epochs:
             _train_epoch(state, split, settings, batches, key, objective, phase, progress, clock)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: In an order that people with color blindness can tell apart.
 COLORS = ("#4269b8", "#c2410c", "#0f766e", "#86198f", "#a16207", "#be123c", "#475569", "#65a30d")
 MOST_GROUPS = 6
+#: Matplotlib draws at most 65,536 points in a direction.
+MOST_INCHES = 400
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class FigureRequest:
 
 def canvas(width: float, height: float) -> Figure:
     """An empty figure, in inches."""
+    if height > MOST_INCHES:
+        raise InputError(
+            f"this figure would be {height:,.0f} inches high, and at most {MOST_INCHES} can be "
+            f"drawn: it has too many classes or clusters."
+        )
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

@@ -8,10 +8,10 @@ import numpy as np
 
 from spare.data.task import Task
 from spare.errors import InputError, SpareError, unknown
-from spare.records.groups_file import read_recorded_groups
+from spare.records.groups_file import GroupTable, read_recorded_groups
 from spare.records.record import DiscoveryRecord, read_record
 from spare.report.figures.canvas import COLORS, FigureRequest, canvas, plain_text
-from spare.runs.restore import check_unchanged, plan_of
+from spare.runs.restore import check_fits, check_unchanged, plan_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ def plot_outputs(request: FigureRequest) -> Figure:
     rows = np.flatnonzero(table.labels == class_name)
     codes = table.clusters[rows] - table.clusters[rows].min()
     names = [f"cluster {number + 1}" for number in range(int(codes.max()) + 1)]
-    task = _true_groups(request, record)
+    task = _true_groups(request, record, table)
     if task is not None and task.train.attributes:
         groups = task.groups(task.train)[rows]
         present = sorted(np.unique(groups), key=lambda group: -int((groups == group).sum()))
@@ -68,12 +68,14 @@ def plot_outputs(request: FigureRequest) -> Figure:
     return figure
 
 
-def _true_groups(request: FigureRequest, record: DiscoveryRecord) -> Task | None:
+def _true_groups(request: FigureRequest, record: DiscoveryRecord, table: GroupTable) -> Task | None:
     """The data, for its true groups; None where it is not there or is not what it was."""
     try:
-        plan = plan_of(record, request.data, request.trust)
+        plan = plan_of(request.folder, record, request.data, request.trust)
         check_unchanged(plan, record)
-        return plan.load_task(record["seed"], request.progress)
+        task = plan.load_task(record["seed"], request.progress)
+        check_fits(table, record, task)
+        return task
     except SpareError as error:
         request.progress.say(f"warning: the figure is colored by cluster: {error}")
         return None
