@@ -162,7 +162,9 @@ PICTURE = Limit("SPARE_MAX_PIXELS", 100_000_000, "pixels")
 #: A table, or a list of examples.
 ROWS = Limit("SPARE_MAX_ROWS", 20_000_000, "rows")
 CLASSES = Limit("SPARE_MAX_CLASSES", 1_000, "classes")
-LIMITS = (ARRAY, PICTURE, ROWS, CLASSES)
+#: Classes times the values of every attribute.
+GROUPS = Limit("SPARE_MAX_GROUPS", 100_000, "groups")
+LIMITS = (ARRAY, PICTURE, ROWS, CLASSES, GROUPS)
 
 
 def half_of_memory() -> int:
