@@ -182,9 +182,11 @@ PICTURE = Limit("SPARE_MAX_PIXELS", 100_000_000, "pixels")
 #: A table, or a list of examples.
 ROWS = Limit("SPARE_MAX_ROWS", 20_000_000, "rows")
 CLASSES = Limit("SPARE_MAX_CLASSES", 1_000, "classes")
+#: Classes times the values of every attribute.
+GROUPS = Limit("SPARE_MAX_GROUPS", 100_000, "groups")
 #: A file of JSON, such as a record.
 JSON = Limit("SPARE_MAX_JSON", 64_000_000, "bytes")
-LIMITS = (ARRAY, PICTURE, ROWS, CLASSES, JSON)
+LIMITS = (ARRAY, PICTURE, ROWS, CLASSES, GROUPS, JSON)
 
 
 def half_of_memory() -> int:

@@ -371,7 +371,7 @@ def test_splits_that_do_not_fit_together(parts, says):
         ({"features": 3.0}, "'features' is a float and not an array"),
         (([[1, 2], [3]], [0, 1]), "rows differ in length"),
         ((np.zeros((4, 2)), np.zeros(3)), "differ in length"),
-        ((np.zeros((4, 2)), np.zeros((4, 1))), r"has the shape \(4, 1\): one value per example"),
+        ((np.zeros((4, 2)), np.zeros((4, 3))), r"has the shape \(4, 3\): one value per example"),
         (pa.table({"label": pa.array([], pa.int64())}), "has no rows"),
     ],
 )

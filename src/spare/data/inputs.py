@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from spare.data.transforms import RandomTransform, Transform
-from spare.errors import DataError, InputError
+from spare.errors import DataError, InputError, SpareError, reason
 
 
 class Inputs(Protocol):
@@ -139,18 +139,44 @@ class DatasetInputs:
         return len(self.dataset)
 
     def take(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        batch = torch.stack([self._input(int(index)) for index in indices])
-        return transformed(batch, rng, self.view, self.augment, self.finish)
+        batch = [self._input(int(index)) for index in indices]
+        shapes = {tuple(item.shape): index for item, index in zip(batch, indices, strict=True)}
+        if len(shapes) > 1:
+            listed = ", ".join(f"{shape} (item {index})" for shape, index in shapes.items())
+            raise InputError(
+                f"the items of the {type(self.dataset).__name__} differ in shape: {listed}; give "
+                f"the data set a transform that makes tensors of one shape."
+            )
+        return transformed(torch.stack(batch), rng, self.view, self.augment, self.finish)
 
     def _input(self, index: int) -> Tensor:
-        item = self.dataset[index]
-        value = item[0] if isinstance(item, tuple | list) else item
+        item = item_of(self.dataset, index)
+        value = item[0] if isinstance(item, tuple | list) and item else item
         if not isinstance(value, Tensor | np.ndarray):
             raise InputError(
                 f"item {index} of the {type(self.dataset).__name__} is a {type(value).__name__}: "
                 f"give the data set a transform that makes tensors of one shape."
             )
-        return torch.as_tensor(value)
+        try:
+            return torch.as_tensor(value)
+        except (TypeError, ValueError) as error:  # text, objects, another order of bytes
+            raise InputError(
+                f"item {index} of the {type(self.dataset).__name__} is an array of {value.dtype}: "
+                f"let it return numbers."
+            ) from error
+
+
+def item_of(dataset: MapStyle, index: int) -> Any:
+    """An item of someone's data set; what its code raises becomes an error that names the item."""
+    try:
+        return dataset[index]
+    except SpareError:
+        raise
+    except Exception as error:  # someone's own code may raise anything
+        raise InputError(
+            f"item {index} of {len(dataset)} of the {type(dataset).__name__} cannot be read: "
+            f"{type(error).__name__}: {reason(error)}."
+        ) from error
 
 
 def _select(tensor: Tensor, indices: Tensor) -> Tensor:

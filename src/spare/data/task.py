@@ -6,6 +6,7 @@ Groups are derived from label x attributes. A method never gets the task itself 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -15,6 +16,7 @@ import numpy as np
 
 from spare.data.inputs import Inputs, SubsetInputs
 from spare.errors import DataError, InputError
+from spare.limits import CLASSES, GROUPS
 
 if TYPE_CHECKING:
     from torch import nn
@@ -60,6 +62,8 @@ class Split:
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name} {n}" for name, n in lengths.items())
             raise InputError(f"the parts of a split differ in length: {listed}.")
+        for name, values in {"labels": self.labels, **(self.attributes or {})}.items():
+            _check_codes(name, values)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -128,6 +132,14 @@ class Task:
     holds_outputs: bool = False
 
     def __post_init__(self) -> None:
+        CLASSES.check(len(self.class_names), f"task {self.name!r}")
+        GROUPS.check(
+            math.prod([len(self.class_names), *map(len, self.attribute_values.values())]),
+            f"task {self.name!r}, with one for each class and value of its attributes,",
+        )
+        self._with_safe_names()
+        for split in self.splits().values():
+            self._check_labels(split)
         counts = np.bincount(self.train.labels, minlength=len(self.class_names))
         empty = [name for name, n in zip(self.class_names, counts, strict=False) if n == 0]
         if empty:
@@ -135,6 +147,30 @@ class Task:
                 f"class {empty[0]!r} has no training example: add some, or leave the class out of "
                 f"the other splits too."
             )
+
+    def _with_safe_names(self) -> None:
+        """Names as valid Unicode, whatever they were read from: records are written in it."""
+        names = {split: _safe(part) for split, part in self.names.items()}
+        values = {key: tuple(_safe(part)) for key, part in self.attribute_values.items()}
+        object.__setattr__(self, "class_names", tuple(_safe(self.class_names)))
+        object.__setattr__(self, "attribute_values", values)
+        object.__setattr__(self, "names", names)
+        for what, known in {"classes": self.class_names, **values}.items():
+            if len(set(known)) != len(known):
+                twice = next(name for name in known if list(known).count(name) > 1)
+                raise DataError(f"two of the {what} have the name {twice!r}: rename one.")
+
+    def _check_labels(self, split: Split) -> None:
+        parts = {"a label": (split.labels, self.class_names)}
+        for name, codes in (split.attributes or {}).items():
+            if name in self.attribute_values:
+                parts[f"attribute {name!r}"] = (codes, self.attribute_values[name])
+        for what, (codes, known) in parts.items():
+            if len(codes) and int(np.max(codes)) >= len(known):
+                raise InputError(
+                    f"{what} of task {self.name!r} is {int(np.max(codes))}, but there are "
+                    f"{len(known)} names: number them from 0."
+                )
 
     def splits(self) -> dict[str, Split]:
         """The splits that exist, by name."""
@@ -175,3 +211,32 @@ class Task:
         for name, values in self.attribute_values.items():
             ids = ids * len(values) + np.asarray(split.attributes[name], dtype=np.int64)
         return ids
+
+
+def _check_codes(name: str, values: np.ndarray) -> None:
+    codes = np.asarray(values)
+    if codes.ndim != 1 or codes.dtype.kind not in "iu" or (len(codes) and codes.min() < 0):
+        raise InputError(
+            f"the {name} of a split are whole numbers from 0, one per example, not an array of "
+            f"{codes.dtype} with the shape {codes.shape}"
+            + (f" and the value {codes.min()}." if codes.dtype.kind == "i" and len(codes) else ".")
+        )
+
+
+def _safe(names: Sequence[str]) -> Sequence[str]:
+    """The same names, if they are text; a byte of a file's name that is none becomes \\xNN."""
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        return [
+            name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            if _is_file_name(name)
+            else name.encode(errors="backslashreplace").decode()
+            for name in names
+        ]
+    return names
+
+
+def _is_file_name(name: str) -> bool:
+    """Whether what is no text in it came from a file's name."""
+    return not any("\ud800" <= c < "\udc80" or "\udcff" < c <= "\udfff" for c in name)

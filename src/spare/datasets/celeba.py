@@ -15,7 +15,8 @@ from spare.data.task import Task
 from spare.datasets.image_task import image_task
 from spare.datasets.listing import Listing, check_counts, group_counts
 from spare.datasets.preparation import Preparation
-from spare.datasets.tables import as_text, column, read_table
+from spare.datasets.tables import column, read_table
+from spare.datasets.words import as_text
 from spare.errors import DataError
 from spare.progress import SILENT, Progress
 
@@ -63,10 +64,11 @@ def listing_of(root: Path, target: str, attribute: str) -> Listing:
     attributes, partition = (_table(root, name) for name in TABLES)
     attribute_path = _find(root, TABLES[0])
     assert attribute_path is not None
-    names = as_text(column(attributes, attributes.column_names[0], attribute_path.name))
+    first = attributes.column_names[0]
+    names = as_text(column(attributes, first, attribute_path.name), first, attribute_path.name)
     split_of = dict(
         zip(
-            as_text(partition[partition.column_names[0]].combine_chunks()),
+            as_text(partition[partition.column_names[0]].combine_chunks(), "", TABLES[1]),
             partition[partition.column_names[1]].to_pylist(),
             strict=True,
         )

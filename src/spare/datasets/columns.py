@@ -1,14 +1,14 @@
 """Numbers to learn from, with labels, as a task: what files of arrays and arrays in memory share.
 
-Columns are pyarrow arrays, or NumPy arrays of more than one dimension: one row per example.
+Which columns are needed follows from what they are; only those are read.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,18 +18,22 @@ from spare.data.task import Split, Task
 from spare.data.transforms import scale_bytes
 from spare.datasets.listing import check_classes
 from spare.datasets.splits import SPLITS, Shares, complete_splits, split_numbers
-from spare.datasets.tables import (
-    FIRST_ROW,
-    LABEL_COLUMNS,
-    MISSING,
-    NAME_COLUMNS,
-    SPLIT_COLUMNS,
-    Columns,
-    encode_column,
-    labels_of,
+from spare.datasets.tables import LABEL_COLUMNS, NAME_COLUMNS, SPLIT_COLUMNS, Columns, usual
+from spare.datasets.values import (
+    Column,
+    block,
+    check_lengths,
+    check_memory,
+    check_single,
+    find,
+    native,
+    single_values,
 )
-from spare.errors import DataError, InputError, SpareWarning, unknown
+from spare.datasets.words import FIRST_ROW, MISSING, as_text, encode_column, labels_of, unpacked
+from spare.errors import DataError, InputError, SpareError, SpareWarning, unknown
 
+#: Rows that are computed with at once.
+STEP = 1 << 16
 TREAT_AS = ("auto", "outputs", "embeddings")
 
 
@@ -46,34 +50,28 @@ class FeatureColumns(Columns):
     #: Embeddings to mean 0 and deviation 1, as measured in training.
     standardize: bool = True
 
+    def words(self, names: Collection[str]) -> set[str]:
+        return super().words(names) | {"id"}
+
     def __post_init__(self) -> None:
         if self.treat_as not in TREAT_AS:
             raise unknown("treat_as", self.treat_as, TREAT_AS)
 
 
-def as_column(values: np.ndarray) -> Any:
-    """An array as a column."""
-    import pyarrow as pa
-
-    if values.ndim != 1:
-        return values
-    return pa.array(values.tolist() if values.dtype.kind in "SUO" else values)
-
-
 def task_of_columns(
-    columns: Mapping[str, Any],
+    columns: Mapping[str, Column],
     where: str,
     chosen: FeatureColumns,
     shares: Shares,
     *,
     first_row: int = FIRST_ROW,
 ) -> Task:
-    """The task of some columns.
+    """The task of some columns, of which only those that are needed are read.
 
     Parameters
     ----------
     columns : mapping
-        By name: pyarrow arrays, or NumPy arrays of more than one dimension.
+        By name.
     where : str
         What errors and the task call them.
     chosen : FeatureColumns
@@ -84,16 +82,24 @@ def task_of_columns(
         The number of the first row, as people count the rows.
     """
     label = _label_name(columns, chosen.label, where)
-    labels, class_names = labels_of(_column(columns, label, where), label, where, first_row)
-    split = chosen.split or next((name for name in SPLIT_COLUMNS if name in columns), "")
+    split = chosen.split or usual(SPLIT_COLUMNS, columns)
+    single = [name for name in (label, split, *chosen.attributes) if name]
+    for name in single:
+        check_single(columns, name, where)
+    features = _feature_names(columns, chosen.features, set(single), where)
+    count = check_lengths(columns, [*single, *features], where)
+    check_memory({n: columns[n] for n in {*single, *features}}, features, where)
+
+    labels, class_names = labels_of(single_values(columns, label, where), label, where, first_row)
     given_splits = None
     if split:
-        codes, words = labels_of(_column(columns, split, where), split, where, first_row)
+        codes, words = labels_of(single_values(columns, split, where), split, where, first_row)
         given_splits = split_numbers(words, f"{split!r} of {where}")[codes]
     encoded = {
-        name: encode_column(_column(columns, name, where), MISSING) for name in chosen.attributes
+        name: encode_column(single_values(columns, name, where), name, where, MISSING)
+        for name in chosen.attributes
     }
-    points = _features(columns, chosen.features, {label, split, *chosen.attributes}, where)
+    points = _points(columns, features, where)
     splits = complete_splits(given_splits, labels, shares)
     check_classes(labels, splits, class_names)
     flat = points.ndim == 2
@@ -103,7 +109,7 @@ def task_of_columns(
         points = _standardized(points, splits == 0)
     finish = scale_bytes() if points.dtype == np.uint8 else None
     inputs = TensorInputs(torch.from_numpy(points), finish=finish)
-    names = _example_names(columns, chosen.features, len(labels))
+    names = _example_names(columns, features, count, where)
 
     def part(number: int) -> Split | None:
         rows = np.flatnonzero(splits == number)
@@ -130,83 +136,94 @@ def task_of_columns(
     )
 
 
-def _label_name(columns: Mapping[str, Any], label: str, where: str) -> str:
-    if label:
-        return label
-    usual = next((name for name in LABEL_COLUMNS if name in columns), None)
-    if usual is None:
+def _label_name(columns: Mapping[str, Column], label: str, where: str) -> str:
+    name = label or usual(LABEL_COLUMNS, columns)
+    if not name:
         raise InputError(
             f"{where} has nothing called {LABEL_COLUMNS[0]!r}: name the labels with --label (there "
             f"are {', '.join(list(columns)[:12])})."
         )
-    return usual
+    return name
 
 
-def _column(columns: Mapping[str, Any], name: str, where: str) -> Any:
-    if name not in columns:
-        raise unknown(f"column of {where}", name, columns)
-    values = columns[name]
-    if isinstance(values, np.ndarray):
-        raise InputError(
-            f"{name!r} of {where} has the shape {values.shape}: one value per example is needed."
-        )
-    return values
-
-
-def _example_names(columns: Mapping[str, Any], features: tuple[str, ...], count: int) -> list[str]:
+def _example_names(
+    columns: Mapping[str, Column], features: Sequence[str], count: int, where: str
+) -> list[str]:
     """What people know the examples by: a column of names, or their rows."""
+    rows = [f"row {i}" for i in range(count)]
     ids = next((name for name in NAME_COLUMNS if name in columns and name not in features), None)
-    if ids is None or isinstance(columns[ids], np.ndarray):
-        return [f"row {i}" for i in range(count)]
-    return [str(value) for value in columns[ids].to_pylist()]
+    if ids is None or columns[ids].rows != count or columns[ids].shape != ():
+        return rows
+    try:
+        words = as_text(unpacked(single_values(columns, ids, where)), ids, where)
+    except SpareError:  # a list or bytes in each row: no names for people
+        return rows
+    return [word if word is not None else row for word, row in zip(words, rows, strict=True)]
 
 
-def _features(
-    columns: Mapping[str, Any], names: tuple[str, ...], taken: set[str], where: str
-) -> np.ndarray:
-    """The numbers to learn from as one array: float32, or bytes if they are images in bytes."""
-    for name in names:
-        if name not in columns:
-            raise unknown(f"column of {where}", name, columns)
-    candidates = {name: columns[name] for name in (names or columns) if name not in taken}
-    blocks = {name: _block(values) for name, values in candidates.items()}
-    wide = [
-        name for name, block in blocks.items() if block is not None and np.prod(block.shape[1:]) > 1
-    ]
-    if not names and wide:  # vectors beside single columns: the vectors are meant
-        if len(wide) > 1:
-            raise InputError(
-                f"{where} has more than one array of vectors ({', '.join(wide)}): name the one "
-                f"to use with --set features={wide[0]}."
-            )
-        chosen = [blocks[wide[0]]]
-    else:
-        not_numbers = [name for name, block in blocks.items() if block is None]
-        if names and not_numbers:
-            raise InputError(f"column {not_numbers[0]!r} of {where} holds no numbers.")
-        unused = [name for name in not_numbers if name not in NAME_COLUMNS]
-        if unused:
-            warnings.warn(
-                f"{where}: columns without numbers are not used as features: "
-                f"{', '.join(unused[:5])}.",
-                SpareWarning,
-                stacklevel=4,
-            )
-        skipped = {"id"} if not names else set()
-        chosen = [b for name, b in blocks.items() if b is not None and name not in skipped]
-    if not chosen:
+def _feature_names(
+    columns: Mapping[str, Column], names: tuple[str, ...], taken: set[str], where: str
+) -> list[str]:
+    """Which columns to learn from."""
+    if names:
+        for name in names:
+            if not find(columns, name, where).numbers:
+                raise InputError(f"column {name!r} of {where} holds no numbers.")
+        return [name for name in dict.fromkeys(names) if name not in taken]
+    numbers = {n: c for n, c in columns.items() if c.numbers and n not in taken}
+    # Vectors beside single columns: the vectors are meant.
+    wide = [name for name in numbers if _width(numbers[name], name, where) > 1]
+    if len(wide) > 1:
         raise InputError(
-            f"{where} has no columns of numbers besides {', '.join(filter(None, taken))}."
+            f"{where} has more than one array of vectors ({', '.join(wide)}): name the one "
+            f"to use with --set features={wide[0]}."
         )
-    parts = [block for block in chosen if block is not None]
-    lengths = {len(block) for block in parts} | {len(columns[name]) for name in taken if name}
-    if len(lengths) > 1:
-        raise DataError(
-            f"{where}: features and labels differ in length ({', '.join(map(str, lengths))})."
+    if wide:
+        return wide
+    without = [n for n in columns if n not in taken and _width(columns[n], n, where) != 1]
+    unused = [name for name in without if name not in NAME_COLUMNS]
+    if unused:
+        warnings.warn(
+            f"{where}: columns without numbers are not used as features: {', '.join(unused[:5])}.",
+            SpareWarning,
+            stacklevel=4,
         )
-    if len({block.shape[2:] for block in parts}) > 1:
-        raise InputError(f"the features {', '.join(names)} of {where} differ in shape: name one.")
-    points = np.concatenate(parts, axis=1)
+    chosen = [name for name in numbers if name not in without and name != "id"]
+    if not chosen:
+        for name in without:
+            find(columns, name, where)  # one that cannot be read may have been meant
+        raise InputError(f"{where} has no columns of numbers besides {', '.join(sorted(taken))}.")
+    return chosen
+
+
+def _width(column: Column, name: str, where: str) -> int:
+    """How many numbers an example has; 0 for what is not numbers."""
+    if not column.numbers or column.rows is None:
+        return 0
+    if column.shape is not None:
+        return math.prod(column.shape)
+    check_memory({name: column}, (), where)
+    numbers = block(column.values)
+    return 0 if numbers is None else math.prod(numbers.shape[1:])
+
+
+def _points(columns: Mapping[str, Column], features: Sequence[str], where: str) -> np.ndarray:
+    """The numbers to learn from as one array: float32, or bytes if they are images in bytes."""
+    parts = []
+    for name in features:
+        values = columns[name].values
+        numbers = block(values if not isinstance(values, np.ndarray) else native(values))
+        if numbers is None or not numbers.size:
+            raise InputError(
+                f"column {name!r} of {where} holds no numbers, or not as many in each row."
+            )
+        parts.append(numbers)
+    if not parts:
+        raise InputError(f"{where} has no features: name columns that are not the labels.")
+    if len({part.shape[2:] for part in parts}) > 1:
+        listed = ", ".join(features)
+        raise InputError(f"the features {listed} of {where} differ in shape: name one.")
+    points = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
     strange = np.flatnonzero(~np.isfinite(points).reshape(len(points), -1).all(axis=1))
     if len(strange):
         raise DataError(
@@ -216,29 +233,12 @@ def _features(
     return points
 
 
-def _block(values: Any) -> np.ndarray | None:
-    """A column as (n, 1), vectors as (n, d), images as they are; None for what is not numbers."""
-    if isinstance(values, np.ndarray):
-        if values.ndim < 2 or values.dtype.kind not in "fiub":
-            return None
-        bytes_of_images = values.ndim > 2 and values.dtype == np.uint8
-        return values if bytes_of_images else np.asarray(values.astype(np.float32))
-    import pyarrow as pa
-
-    kind = values.type
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
-        return np.asarray(values.to_numpy(zero_copy_only=False).astype(np.float32)[:, None])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        rows = values.to_pylist()
-        widths = {len(row) if row is not None else 0 for row in rows}
-        if len(widths) != 1 or not isinstance(rows[0][0] if rows[0] else None, int | float):
-            return None
-        return np.array(rows, dtype=np.float32)
-    return None
-
-
 def _standardized(points: np.ndarray, train: np.ndarray) -> np.ndarray:
     mean = points[train].mean(axis=0, dtype=np.float64)
     deviation = points[train].std(axis=0, dtype=np.float64)
     deviation[deviation == 0] = 1.0  # a constant column says nothing, and becomes 0
-    return np.asarray(((points - mean) / deviation).astype(np.float32))
+    standardized = np.empty_like(points)
+    for start in range(0, len(points), STEP):  # the doubles in between take twice the room
+        rows = slice(start, start + STEP)
+        standardized[rows] = ((points[rows] - mean) / deviation).astype(np.float32)
+    return standardized

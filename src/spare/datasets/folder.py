@@ -12,15 +12,20 @@ import tomllib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from spare.data.reading import cannot_read, read_text
 from spare.data.task import Task
 from spare.datasets.image_task import SUFFIXES, image_task
 from spare.datasets.listing import Listing
 from spare.datasets.preparation import Preparation
 from spare.datasets.splits import SPLIT_NUMBER, SPLITS, Shares, complete_splits
-from spare.errors import DataError, InputError, SpareWarning, unknown
+from spare.datasets.tables import column, read_table
+from spare.datasets.words import as_text, unpacked
+from spare.errors import DataError, InputError, SpareWarning, reason, unknown
+from spare.limits import ROWS
 from spare.progress import SILENT, Progress
 
 
@@ -69,6 +74,7 @@ def read_listing(data: Path, classes: str, shares: Shares) -> Listing:
     for part in top if divided else [""]:
         for folder in _folders(data / part):
             for file in _images(data / part / folder):
+                ROWS.check(len(names) + 1, str(data))
                 names.append("/".join(filter(None, (part, folder, file))))
                 folders.append(folder)
                 splits.append(SPLIT_NUMBER[part.lower()] if divided else 0)
@@ -92,7 +98,11 @@ def read_listing(data: Path, classes: str, shares: Shares) -> Listing:
 
 
 def _folders(folder: Path) -> list[str]:
-    return sorted(e.name for e in os.scandir(folder) if e.is_dir() and not e.name.startswith("."))
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
+    except OSError as error:
+        raise cannot_read(folder, error) from error
 
 
 def _images(top: Path) -> Iterator[str]:
@@ -129,31 +139,33 @@ def read_mapping(path: Path) -> dict[str, str]:
     suffix = path.suffix.lower()
     if suffix not in (".json", ".toml", ".csv"):
         raise InputError(f"{path} is not a mapping: give a .json, .toml or .csv file.")
-    if not path.is_file():
-        raise DataError(f"there is no file {path}.")
     if suffix == ".csv":
-        from spare.datasets.tables import as_text, column, read_table
-
-        table = read_table(path)
-        pairs = zip(
-            *(as_text(column(table, name, path.name)) for name in ("folder", "class")), strict=True
+        table = read_table(path, words=lambda names: ("folder", "class"))
+        folders, classes = (
+            as_text(unpacked(column(table, name, path.name)), name, path.name)
+            for name in ("folder", "class")
         )
-        return _without_contradictions([(str(folder), str(name)) for folder, name in pairs], path)
+        return _without_contradictions(list(zip(folders, classes, strict=True)), path)
+    content = read_text(path)
     try:
-        content = path.read_text(encoding="utf-8")
-        classes = json.loads(content) if suffix == ".json" else tomllib.loads(content)
-    except ValueError as error:
-        raise DataError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
-    if not isinstance(classes, dict) or not all(isinstance(v, list) for v in classes.values()):
+        mapping = json.loads(content) if suffix == ".json" else tomllib.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} cannot be read: {reason(error)[:200]}.") from error
+    if not isinstance(mapping, dict) or not all(isinstance(v, list) for v in mapping.values()):
         raise DataError(f'{path} should say class = ["folder", ...] for each class.')
     return _without_contradictions(
-        [(str(f), str(name)) for name, group in classes.items() for f in group], path
+        [(folder, name) for name, group in mapping.items() for folder in group], path
     )
 
 
-def _without_contradictions(pairs: list[tuple[str, str]], path: Path) -> dict[str, str]:
+def _without_contradictions(pairs: list[tuple[Any, Any]], path: Path) -> dict[str, str]:
     mapping: dict[str, str] = {}
     for folder, name in pairs:
+        if not isinstance(folder, str) or not isinstance(name, str) or not name:
+            raise DataError(
+                f"{path} has a folder or a class that is no text ({folder!r}, {name!r}): write "
+                f"both as words."
+            )
         if mapping.setdefault(folder, name) != name:
             raise DataError(
                 f"{path} puts folder {folder!r} in two classes ({mapping[folder]!r} and {name!r}): "

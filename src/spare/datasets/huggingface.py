@@ -16,8 +16,10 @@ from spare.datasets.image_task import image_task
 from spare.datasets.listing import Listing
 from spare.datasets.preparation import Preparation
 from spare.datasets.splits import SPLIT_NUMBER, Shares, complete_splits
-from spare.datasets.tables import FIRST_ROW, MISSING, encode
+from spare.datasets.values import as_array, as_column
+from spare.datasets.words import FIRST_ROW, MISSING, encode_column
 from spare.errors import DataError, InputError, unknown
+from spare.images.decoded import read_image
 from spare.progress import SILENT, Progress
 
 
@@ -71,7 +73,7 @@ def load(
     ).astype(np.int64)
     labels, class_names = _labels(parts, label, data)
     encoded = {
-        name: encode([_text(v) for part in parts.values() for v in part[name]], MISSING)
+        name: encode_column(_column(parts, name, data), name, str(data), MISSING)
         for name in attributes
     }
 
@@ -79,7 +81,7 @@ def load(
         part = int(np.searchsorted(offsets, i, side="right")) - 1
         image = images[part][int(i - offsets[part])][path]
         content = image["bytes"]
-        return content if content is not None else Path(image["path"]).read_bytes()
+        return content if content is not None else read_image(Path(image["path"]))
 
     listing = Listing(
         root=data,
@@ -137,8 +139,13 @@ def _labels(parts: dict[str, Any], label: str, data: Path) -> tuple[np.ndarray, 
     names = getattr(next(iter(parts.values())).features[label], "names", None)
     if names:
         return np.array(values, dtype=np.int64), tuple(names)
-    return encode([_text(value) for value in values])
+    return encode_column(_column(parts, label, data), label, str(data))
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
+def _column(parts: dict[str, Any], name: str, data: Path) -> Any:
+    values = as_array([value for part in parts.values() for value in part[name]])
+    if values.ndim != 1:
+        raise InputError(
+            f"column {name!r} of {data} has more than one value in each row: one is needed."
+        )
+    return as_column(values, name, str(data))

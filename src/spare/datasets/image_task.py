@@ -27,7 +27,7 @@ from spare.datasets.splits import SPLITS
 from spare.errors import SpareWarning
 from spare.images.cache import cache_folder
 from spare.images.decode import Geometry
-from spare.images.decoded import DecodedInputs
+from spare.images.decoded import DecodedInputs, read_image
 from spare.images.prepare import fingerprint_files, prepare
 from spare.progress import SILENT, Progress
 
@@ -116,7 +116,7 @@ def _prepared_inputs(
         fingerprint = fingerprint_files(root, file_names)
 
         def read(i: int) -> bytes:
-            return (root / file_names[i]).read_bytes()
+            return read_image(root / file_names[i])
 
     geometry = Geometry(preparation.resize, center=center, keep_aspect=preparation.keep_aspect)
     needed = 3 * geometry.resize**2 * len(file_names)

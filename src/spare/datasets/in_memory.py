@@ -8,20 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
 from spare.data.inputs import ConcatInputs, DatasetInputs, Inputs, SubsetInputs, TensorInputs
-from spare.errors import InputError
+from spare.datasets.values import as_array
 
 if TYPE_CHECKING:
     from spare.data.task import Task
 
-ACCEPTED = (
-    "give a path, (features, labels), a dict of arrays, a pandas or pyarrow table, a torch Dataset "
-    "of (input, label) pairs, or a dict of those by split"
-)
 #: How many items are read to identify data that is not in memory as one tensor.
 SAMPLED_ITEMS = 64
 
@@ -41,27 +35,15 @@ class InMemory:
     fingerprint: str
 
 
-def as_array(values: Any) -> np.ndarray:
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        return np.asarray(values.float() if values.dtype == torch.bfloat16 else values)
-    try:
-        return np.asarray(values)
-    except ValueError as error:  # rows of different lengths
-        raise InputError(
-            f"a list whose rows differ in length is not an array: {ACCEPTED}."
-        ) from error
-
-
 def kind_of(dimensions: int) -> str:
     """Features are arrays; images are tensors, which start from other settings."""
     return "arrays" if dimensions == 1 else "tensors"
 
 
 def hash_array(digest: hashlib._Hash, name: str, array: np.ndarray) -> None:
-    digest.update(f"{name} {array.dtype} {array.shape}".encode())
+    digest.update(f"{name} {array.dtype} {array.shape}".encode(errors="surrogatepass"))
     if array.dtype.kind == "O":
-        digest.update(repr(array.tolist()).encode())
+        digest.update(repr(array.tolist()).encode(errors="surrogatepass"))
     else:
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 

@@ -15,6 +15,7 @@ from spare.datasets.splits import SPLITS
 from spare.errors import DataError, RunError, SpareWarning
 from spare.files import write_atomic
 from spare.images.cache import cache_folder
+from spare.limits import CLASSES
 from spare.synthetic.folder import ABOUT
 
 #: Problems named in an error itself; a file that it points to lists them all.
@@ -56,6 +57,7 @@ class Listing:
 
 def check_classes(labels: np.ndarray, splits: np.ndarray, class_names: Sequence[str]) -> None:
     """Every class needs training examples, and there must be more than one class."""
+    CLASSES.check(len(class_names), "the data")
     if len(class_names) < 2:
         raise DataError(
             f"there is only one class ({class_names[0]!r}): a classifier needs two or more."
@@ -83,6 +85,9 @@ def existing_files(listing: Listing, skip_bad: bool, allow_outside: bool) -> Lis
     missing: list[int] = []
     for i, name in enumerate(listing.names):
         folder, _, file = name.rpartition("/")
+        if "\0" in name:
+            missing.append(i)
+            continue
         if folder not in folders:
             folders[folder] = _files_in(root / folder)
             if not allow_outside:
@@ -96,8 +101,8 @@ def existing_files(listing: Listing, skip_bad: bool, allow_outside: bool) -> Lis
     descriptions = [listing.describe(i) for i in missing]
     if not skip_bad:
         raise DataError(
-            f"{len(missing):,} of {len(listing.names):,} image files are missing below "
-            f"{listing.root}: {listed(descriptions)}; put them there, or leave them out with "
+            f"{len(missing):,} of {len(listing.names):,} image files are missing (or no files) "
+            f"below {listing.root}: {listed(descriptions)}; put them there, or leave them out with "
             f"--skip-bad."
         )
     warn_left_out(len(missing), len(listing.names), "missing", descriptions)
@@ -107,12 +112,19 @@ def existing_files(listing: Listing, skip_bad: bool, allow_outside: bool) -> Lis
 
 
 def _files_in(folder: Path) -> dict[str, bool]:
-    """The names in a folder, and whether each is a link."""
+    """The names of the files in a folder, and whether each is a link; pipes are no files."""
     try:
         with os.scandir(folder) as entries:
-            return {entry.name: entry.is_symlink() for entry in entries}
+            return {entry.name: entry.is_symlink() for entry in entries if _is_file(entry)}
     except OSError:
         return {}
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # links that lead in a circle
+        return False
 
 
 def _refuse_outside(root: Path, listing: Listing, i: int, path: Path) -> None:

@@ -7,7 +7,7 @@ folder (or `root`); one that leads out of it is refused unless `allow_outside`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,16 @@ from spare.datasets.listing import Listing
 from spare.datasets.preparation import Preparation
 from spare.datasets.splits import Shares, complete_splits, split_numbers
 from spare.datasets.tables import (
-    FIRST_ROW,
     LABEL_COLUMNS,
-    MISSING,
     PATH_COLUMNS,
     SPLIT_COLUMNS,
     Columns,
-    as_text,
     column,
-    encode_column,
-    labels_of,
+    column_names,
     read_table,
+    usual,
 )
+from spare.datasets.words import FIRST_ROW, MISSING, as_text, encode_column, labels_of, unpacked
 from spare.errors import DataError, InputError, SpareWarning
 from spare.progress import SILENT, Progress
 
@@ -46,6 +44,9 @@ class ImageColumns(Columns):
     root: str = ""
     #: Accept paths that lead out of that folder.
     allow_outside: bool = False
+
+    def words(self, names: Collection[str]) -> set[str]:
+        return super().words(names) | {self.path or usual(PATH_COLUMNS, names)}
 
 
 def load(
@@ -69,7 +70,9 @@ def read_listing(
     path: Path, columns: ImageColumns, shares: Shares | None = None, encoding: str = "utf8"
 ) -> Listing:
     """The images that a file lists; without `shares` the splits are taken as they are."""
-    return listing_of_table(read_table(path, encoding), path.name, path.parent, columns, shares)
+    named = columns.words(column_names(path, encoding))
+    table = read_table(path, encoding, words=columns.words, only=named)
+    return listing_of_table(table, path.name, path.parent, columns, shares)
 
 
 def listing_of_table(
@@ -100,18 +103,20 @@ def listing_of_table(
     """
     path = columns.path or _usual_column(table, PATH_COLUMNS, "path", where)
     label = columns.label or _usual_column(table, LABEL_COLUMNS, "label", where)
-    paths = column(table, path, where)
-    if paths.null_count:
+    paths = as_text(unpacked(column(table, path, where)), path, where)
+    missing = sum(word is None for word in paths)
+    if missing:
         raise DataError(
-            f"{where} has no value in column {path!r} in {paths.null_count:,} of "
+            f"{where} has no value in column {path!r} in {missing:,} of "
             f"{len(paths):,} rows: fill them in or remove these rows."
         )
     labels, class_names = labels_of(column(table, label, where), label, where, first_row)
     splits = _splits(table, columns.split, where, first_row)
     encoded = {
-        name: encode_column(column(table, name, where), MISSING) for name in columns.attributes
+        name: encode_column(column(table, name, where), name, where, MISSING)
+        for name in columns.attributes
     }
-    names = [word.replace("\\", "/") for word in as_text(paths) if word is not None]
+    names = [word.replace("\\", "/") for word in paths if word is not None]
     listing = Listing(
         root=folder / columns.root,
         names=names,

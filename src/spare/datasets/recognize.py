@@ -17,21 +17,15 @@ from torch.utils.data import IterableDataset
 
 from spare.data.inputs import shape_of
 from spare.data.task import Task
-from spare.datasets.columns import FeatureColumns, as_column, task_of_columns
+from spare.datasets.columns import FeatureColumns, task_of_columns
 from spare.datasets.image_task import image_task
-from spare.datasets.in_memory import (
-    ACCEPTED,
-    InMemory,
-    as_array,
-    hash_array,
-    hash_inputs,
-    kind_of,
-)
+from spare.datasets.in_memory import InMemory, hash_array, hash_inputs, kind_of
 from spare.datasets.manifest import ImageColumns, listing_of_table
 from spare.datasets.preparation import Preparation
 from spare.datasets.splits import SPLIT_NUMBER, Shares
-from spare.datasets.tables import NAME_COLUMNS, PATH_COLUMNS, SPLIT_COLUMNS
+from spare.datasets.tables import NAME_COLUMNS, PATH_COLUMNS, SPLIT_COLUMNS, columns_of
 from spare.datasets.tensors import of_datasets
+from spare.datasets.values import ACCEPTED, Column, as_array, columns_in_memory, joined
 from spare.errors import DataError, InputError, reason
 from spare.progress import SILENT, Progress
 
@@ -84,7 +78,7 @@ def _of_task(task: Task) -> InMemory:
 
 
 def load_columns(
-    arrays: Mapping[str, Any],
+    arrays: Mapping[str, Column],
     seed: int,
     progress: Progress = SILENT,
     *,
@@ -157,7 +151,7 @@ def _concatenated_arrays(parts: Mapping[str, Mapping[str, np.ndarray]]) -> dict[
         counts[split] = next(iter(lengths.values()))
     with _fitting_together({split: list(part) for split, part in parts.items()}):
         arrays = {
-            name: np.concatenate([part[name] for part in parts.values()])
+            name: joined([part[name] for part in parts.values()], name)
             for name in next(iter(parts.values()))
         }
     arrays[SPLIT_COLUMNS[0]] = np.repeat(list(counts), list(counts.values()))
@@ -206,7 +200,10 @@ def _arrays(value: Any) -> dict[str, np.ndarray]:
         value = {"features": value[0], "label": value[1]}
     arrays = {}
     for name, values in value.items():
-        arrays[str(name)] = as_array(values)
+        try:
+            arrays[str(name)] = as_array(values)
+        except InputError as error:
+            raise InputError(f"{name!r} of the data in memory cannot be used: {error}") from error
         if arrays[str(name)].ndim == 0:
             raise InputError(f"{name!r} is a {type(values).__name__} and not an array: {ACCEPTED}.")
     return arrays
@@ -217,8 +214,9 @@ def _of_arrays(arrays: Mapping[str, np.ndarray]) -> InMemory:
     for name, array in arrays.items():
         hash_array(digest, name, array)
     kind = kind_of(max(2, *(array.ndim for array in arrays.values())) - 1)
-    columns = {name: as_column(array) for name, array in arrays.items()}
-    return InMemory("arrays", columns, load_columns, kind, digest.hexdigest()[:16])
+    return InMemory(
+        "arrays", columns_in_memory(arrays), load_columns, kind, digest.hexdigest()[:16]
+    )
 
 
 def _as_table(value: Any) -> Any:
@@ -230,7 +228,13 @@ def _as_table(value: Any) -> Any:
 
     if isinstance(value, pa.Table):
         return value
-    return pa.Table.from_pandas(value, preserve_index=False)
+    try:
+        return pa.Table.from_pandas(value, preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise InputError(
+            f"the table cannot be used ({reason(error)[:160]}): give every column a name of its "
+            f"own and values of one type."
+        ) from error
 
 
 def _of_table(table: Any, path: str) -> InMemory:
@@ -238,6 +242,7 @@ def _of_table(table: Any, path: str) -> InMemory:
         raise DataError("the table in memory has no rows.")
     import pyarrow as pa
 
+    columns = columns_of(table, "the table in memory")
     table = table.replace_schema_metadata(None).combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
@@ -245,5 +250,4 @@ def _of_table(table: Any, path: str) -> InMemory:
     fingerprint = hashlib.sha256(sink.getvalue()).hexdigest()[:16]
     if path or any(name in PATH_COLUMNS for name in table.column_names):
         return InMemory("table of images", table, load_images, "manifest", fingerprint)
-    columns = {name: table[name].combine_chunks() for name in table.column_names}
     return InMemory("table", columns, load_columns, "arrays", fingerprint)

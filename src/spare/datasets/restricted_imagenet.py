@@ -16,7 +16,8 @@ from spare.data.task import Task
 from spare.datasets.image_task import image_task
 from spare.datasets.listing import Listing, check_counts
 from spare.datasets.preparation import Preparation
-from spare.datasets.tables import MISSING, as_text, column, encode, read_table
+from spare.datasets.tables import column, read_table
+from spare.datasets.words import MISSING, as_text, encode, unpacked
 from spare.errors import DataError
 from spare.images.imagenet import RANGES, WNIDS
 from spare.progress import SILENT, Progress
@@ -96,8 +97,11 @@ def listing_of(root: Path, backgrounds: str) -> Listing:
 def _groups(names: list[str], file: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """The background of every image that the CSV names; the others are missing."""
     path = Path(file).expanduser()
-    table = read_table(path)
-    columns = (as_text(column(table, name, path.name)) for name in ("path", "group"))
+    table = read_table(path, words=lambda names: ("path", "group"))
+    columns = (
+        as_text(unpacked(column(table, name, path.name)), name, path.name)
+        for name in ("path", "group")
+    )
     group_of = dict(zip(*columns, strict=True))
     known = set(names)
     foreign = [name for name in group_of if name not in known]

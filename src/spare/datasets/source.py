@@ -14,11 +14,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spare.data.reading import cannot_read, open_regular
 from spare.datasets.registry import DATASETS, Dataset, data_root
 from spare.datasets.tables import PATH_COLUMNS, column_names
 from spare.errors import DataError, InputError, unknown
 from spare.imports import code_digest, import_object
+from spare.limits import ARRAY, ROWS
 from spare.progress import SILENT, Progress
+from spare.text import printable
 
 if TYPE_CHECKING:
     from spare.data.task import Task
@@ -160,8 +163,11 @@ def locate(
         return Source(task, task, root)
     if task.startswith(HUGGING_FACE):
         return Source(task, "huggingface", Path(task.removeprefix(HUGGING_FACE)))
-    path = next((p for p in (Path(task).expanduser(), root / task) if p.exists()), None)
+    _check_name(task)
+    # Not `Path.exists`, which raises for a name that is too long.
+    path = next((p for p in (_expanded(task), root / task) if os.path.exists(p)), None)
     if path is not None:
+        _check_name(str(path))
         return Source(task, _kind(path, settings), path, _fingerprint(path))
     if names_code(task):
         return Source(task, "imported", root)
@@ -173,6 +179,21 @@ def locate(
     if "/" in task or Path(task).suffix.lower() in (*ARRAYS, *TABLES):
         raise DataError(f"there is no file or folder {task}, here or in {root}.")
     raise unknown("task (nor is there a file or folder of that name)", task, DATASETS)
+
+
+def _check_name(task: str) -> None:
+    """Refuse a name that no record could hold: it would be noticed only after training."""
+    try:
+        task.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{printable(task)!r} is not UTF-8 text: rename the data.") from error
+
+
+def _expanded(task: str) -> Path:
+    try:
+        return Path(task).expanduser()
+    except RuntimeError:  # ~someone who does not exist
+        return Path(task)
 
 
 def _bound(content: InMemory) -> Callable[..., Task]:
@@ -191,6 +212,11 @@ def _kind(path: Path, settings: Mapping[str, Any]) -> str:
         saved = any((path / mark).is_file() for mark in ("dataset_dict.json", "dataset_info.json"))
         return "huggingface" if saved else "folder"
     suffix = path.suffix.lower()
+    if suffix in (*ARRAYS, *TABLES):
+        try:
+            open_regular(path).close()
+        except OSError as error:
+            raise cannot_read(path, error) from error
     if suffix in ARRAYS:
         return "arrays"
     if suffix in TABLES:
@@ -214,15 +240,23 @@ def _code_fingerprint(dataset: Dataset) -> str:
 def _fingerprint(path: Path) -> str:
     """A hash of a file's bytes, or of the names and sizes of everything in a folder."""
     digest = hashlib.sha256()
-    if path.is_file():
-        with path.open("rb") as file:
-            while block := file.read(1 << 22):
-                digest.update(block)
+    if not path.is_dir():
+        try:
+            with open_regular(path) as file:
+                ARRAY.check(os.fstat(file.fileno()).st_size, str(path))
+                while block := file.read(1 << 22):
+                    digest.update(block)
+        except OSError as error:
+            raise cannot_read(path, error) from error
         return digest.hexdigest()[:16]
+    files = 0
     for folder, folders, names in os.walk(path):
         folders.sort()
+        files += len(names)
+        ROWS.check(files, str(path))
         for name in sorted(names):
             file_path = os.path.join(folder, name)
             size = os.path.getsize(file_path) if os.path.exists(file_path) else -1
-            digest.update(f"{os.path.relpath(file_path, path)}\0{size}\n".encode(errors="replace"))
+            about = f"{os.path.relpath(file_path, path)}\0{size}\n"
+            digest.update(about.encode(errors="surrogateescape"))
     return digest.hexdigest()[:16]

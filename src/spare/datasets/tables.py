@@ -1,25 +1,33 @@
-"""Tables (CSV, TSV, Parquet) as columns, with errors that name the column, the row and the cure."""
+"""Tables (CSV, TSV, Parquet) as columns, with errors that name the column, the row and the cure.
+
+Tables are read block by block, and only as far as the limits allow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from spare.data.reading import cannot_read, open_regular
+from spare.datasets.delimited import BLOCK, open_csv
+from spare.datasets.values import Column, columns_in_memory
+from spare.datasets.words import named_numbers
+from spare.errors import DataError, SpareError, SpareWarning, reason, unknown
+from spare.limits import ARRAY, ROWS
 
-from spare.errors import DataError, unknown
-
-#: Rows are counted as people see them in a file: the header is row 1 of a CSV.
-FIRST_ROW = 2
-#: What an attribute says of the rows in which it has no value.
-MISSING = "(missing)"
 #: What the columns of images, labels, splits and names are usually called.
 PATH_COLUMNS = ("path", "image_path", "filepath", "file", "filename", "file_name", "img_filename")
 LABEL_COLUMNS = ("label", "y", "class", "target", "labels")
 SPLIT_COLUMNS = ("split", "partition", "subset")
 NAME_COLUMNS = ("id", "name", "img_filename", "filename", "path")
+#: Rows of a Parquet file that are read at once.
+BATCH = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -33,69 +41,86 @@ class Columns:
     #: Attributes, which are used only for scores.
     attributes: tuple[str, ...] = ()
 
+    def words(self, names: Collection[str]) -> set[str]:
+        """Of these columns, those whose values are names: kept as a CSV writes them."""
+        return {
+            self.label or usual(LABEL_COLUMNS, names),
+            self.split or usual(SPLIT_COLUMNS, names),
+            *self.attributes,
+        }
+
+
+def usual(known: Sequence[str], names: Collection[str]) -> str:
+    """The first of the usual names that is there; empty if none is."""
+    return next((name for name in known if name in names), "")
+
 
 def column_names(path: Path, encoding: str = "utf8") -> list[str]:
     """The names of a table's columns, without reading the table."""
-    if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
-        return list(_readable(path, lambda: pq.read_schema(path)).names)
-    return list(_readable(path, lambda: _open_csv(path, encoding)).schema.names)
+    with _opened(path, encoding) as table:
+        return _checked_names(table.schema, path.name)
 
 
-def read_table(path: Path, encoding: str = "utf8") -> Any:
-    """The table as a pyarrow Table; `.csv.gz` too."""
-    if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
+def read_table(
+    path: Path,
+    encoding: str = "utf8",
+    *,
+    words: Callable[[Collection[str]], Collection[str]] | None = None,
+    only: Collection[str] | None = None,
+) -> Any:
+    """The table as a pyarrow Table; `.csv.gz` too.
 
-        table = _readable(path, lambda: pq.read_table(path))
-    else:
-        table = _readable(path, lambda: _open_csv(path, encoding).read_all())
+    Parameters
+    ----------
+    path : Path
+        The file.
+    encoding : str
+        Of a CSV.
+    words : callable
+        Given the names of the columns, those whose values are names, not numbers.
+    only : collection of str
+        Other columns of a Parquet file are not read.
+    """
     import pyarrow as pa
 
-    for field in table.schema:  # pyarrow keeps text that is not UTF-8 as bytes
-        if pa.types.is_binary(field.type) and path.suffix.lower() != ".parquet":
-            raise _not_utf8(path)
-    if table.num_rows == 0:
-        raise DataError(f"{path} has no rows.")
-    return table
+    if not is_parquet(path):
+        names = column_names(path, encoding)
+        named = set(names) & set(words(names) if words is not None else ())
+        with _opened(path, encoding, named) as table:
+            collected = _collected(table, path.name)
+        for field in collected.schema:  # pyarrow keeps text that is not UTF-8 as bytes
+            if pa.types.is_binary(field.type):
+                raise _not_utf8(path)
+        for name in named:
+            place = collected.column_names.index(name)
+            collected = collected.set_column(place, name, named_numbers(collected[name]))
+        return collected
+    with _opened(path) as table:
+        names = _checked_names(table.schema_arrow, path.name)
+        chosen = [name for name in names if only is None or name in only]
+        return _collected(table.iter_batches(BATCH, columns=chosen), path.name).select(chosen)
 
 
-def _open_csv(path: Path, encoding: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.csv as csv
-
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    with pa.input_stream(str(path)) as stream:
-        header = stream.read(4096).split(b"\n")[0]
-    delimiter = "\t" if ".tsv" in suffixes or (b"\t" in header and b"," not in header) else ","
-    if delimiter == "," and b"," not in header and b" " in header.strip():
-        delimiter = " "
-    return csv.open_csv(
-        pa.input_stream(str(path)),
-        read_options=csv.ReadOptions(encoding=encoding, block_size=1 << 24),
-        parse_options=csv.ParseOptions(delimiter=delimiter),
-        convert_options=csv.ConvertOptions(strings_can_be_null=True),
-    )
+def table_columns(
+    path: Path,
+    encoding: str = "utf8",
+    words: Callable[[Collection[str]], Collection[str]] | None = None,
+) -> dict[str, Column]:
+    """The columns of a table; those of a Parquet file are read when they are needed."""
+    if is_parquet(path):
+        return _parquet_columns(path)
+    table = read_table(path, encoding, words=words)
+    return columns_of(table, path.name)
 
 
-def _readable(path: Path, read: Any) -> Any:
-    import pyarrow as pa
-
-    try:
-        return read()
-    except (pa.ArrowException, OSError, UnicodeError, LookupError) as error:
-        reason = " ".join(str(error).split())
-        if "UTF8" in reason or "UTF-8" in reason or isinstance(error, UnicodeError):
-            raise _not_utf8(path) from error
-        raise DataError(f"{path} cannot be read as a table: {reason[:200]}.") from error
+def columns_of(table: Any, where: str) -> dict[str, Column]:
+    """The columns of a table in memory."""
+    names = [name for name in _checked_names(table.schema, where) if name]
+    return columns_in_memory({name: table[name].combine_chunks() for name in names})
 
 
-def _not_utf8(path: Path) -> DataError:
-    return DataError(
-        f"{path} is not UTF-8 text: save it as UTF-8, or name its encoding with "
-        f"--set encoding=latin-1."
-    )
+def is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"
 
 
 def column(table: Any, name: str, where: str) -> Any:
@@ -105,60 +130,148 @@ def column(table: Any, name: str, where: str) -> Any:
     return table[name].combine_chunks()
 
 
-def as_text(column_: Any) -> list[str | None]:
-    """A column's values as text; whole numbers without a decimal point."""
+def _parquet_columns(path: Path) -> dict[str, Column]:
+    with _opened(path) as table:
+        names = _checked_names(table.schema_arrow, path.name)
+        rows = table.metadata.num_rows
+        ROWS.check(rows, path.name)
+        if rows == 0:
+            raise DataError(f"{path} has no rows.")
+        sizes, leaves = _parquet_sizes(table.metadata)
+        schema = table.schema_arrow
+    columns = {}
+    for name in filter(None, names):
+        field = schema.field(name)
+        values = columns_in_memory({name: _empty(field.type)})[name]
+        # A repeated value takes hardly any room in a file, but all of it in memory.
+        width = _width(field.type)
+        nbytes = max(sizes.get(name, 0), width * max(rows, leaves.get(name, 0)))
+        read = partial(_parquet_column, path, name)
+        columns[name] = Column(rows, values.shape, values.numbers, nbytes, read)
+    return columns
+
+
+def _parquet_column(path: Path, name: str) -> Any:
+    return column(read_table(path, only=(name,)), name, path.name)
+
+
+def _parquet_sizes(metadata: Any) -> tuple[Counter[str], Counter[str]]:
+    """By column: bytes before compression, and how many values there are."""
+    sizes: Counter[str] = Counter()
+    leaves: Counter[str] = Counter()
+    for group in range(metadata.num_row_groups):
+        for place in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(place)
+            # A name may hold points itself; the few that are counted double do no harm.
+            parts = chunk.path_in_schema.split(".")
+            for end in range(1, len(parts) + 1):
+                name = ".".join(parts[:end])
+                sizes[name] += max(0, chunk.total_uncompressed_size)
+                leaves[name] += max(0, chunk.num_values)
+    return sizes, leaves
+
+
+def _empty(kind: Any) -> Any:
     import pyarrow as pa
 
-    kind = column_.type
-    if pa.types.is_floating(kind):
-        values = column_.to_pylist()
-        return [None if v is None or v != v else f"{v:g}" for v in values]
-    if pa.types.is_boolean(kind):
-        return [None if v is None else str(v).lower() for v in column_.to_pylist()]
-    return [None if v is None else str(v) for v in column_.to_pylist()]
+    return pa.array([], kind) if not isinstance(kind, pa.BaseExtensionType) else pa.nulls(0, kind)
 
 
-def encode(
-    values: Sequence[str | None], missing: str | None = None
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Number values by their sorted order (numbers by size); None is `missing`, else -1."""
-    words = [missing if v is None else v for v in values]
-    names = sorted({word for word in words if word is not None}, key=_by_size)
-    number = {name: i for i, name in enumerate(names)}
-    codes = [-1 if word is None else number[word] for word in words]
-    return np.array(codes, dtype=np.int64), tuple(names)
+def _width(kind: Any) -> int:
+    """Bytes of one value, as far as its type tells."""
+    import pyarrow as pa
 
-
-def _by_size(word: str) -> tuple[int, float, str]:
+    while pa.types.is_nested(kind) and kind.num_fields:
+        kind = kind.field(0).type
     try:
-        return (0, float(word), word)
-    except ValueError:
-        return (1, 0.0, word)
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:  # text has no fixed width
+        return 4
 
 
-def encode_column(column_: Any, missing: str | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """As `encode`, but fast for long columns: only distinct values are turned into text."""
-    dictionary = column_.dictionary_encode()
-    words = as_text(dictionary.dictionary)
-    if None in words or dictionary.indices.null_count:
-        codes, names = encode([*words, None], missing)
-    else:
-        codes, names = encode(words)
-    indices = dictionary.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
-    return codes[indices.astype(np.int64)], names
+@contextmanager
+def _opened(path: Path, encoding: str = "utf8", words: Collection[str] = ()) -> Iterator[Any]:
+    """A reader of the table, with errors as sentences."""
+    import pyarrow as pa
+
+    try:
+        file = open_regular(path)
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    with file:
+        try:
+            if is_parquet(path):
+                import pyarrow.parquet as pq
+
+                # Words stay in a dictionary: a long one, repeated, would take far more room.
+                with pa.PythonFile(file, "r") as stream:
+                    names = [
+                        field.name
+                        for field in pq.read_schema(stream)
+                        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+                    ]
+                    stream.seek(0)
+                    yield pq.ParquetFile(stream, read_dictionary=names)
+            else:
+                yield open_csv(path, file, encoding, words)
+        except SpareError:
+            raise
+        except Exception as error:  # damaged bytes raise almost anything in these libraries
+            raise _unreadable(path, error) from error
 
 
-def labels_of(
-    column_: Any, name: str, where: str, first_row: int = FIRST_ROW
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Class numbers and names; a missing label is an error that names the rows."""
-    codes, names = encode_column(column_)
-    empty = np.flatnonzero(codes < 0)
-    if len(empty):
-        rows = ", ".join(str(row + first_row) for row in empty[:5].tolist())
-        more = ", ..." if len(empty) > 5 else ""
+def _collected(batches: Iterable[Any], where: str) -> Any:
+    """All batches as one table, unless they become more than is allowed."""
+    import pyarrow as pa
+
+    parts: list[Any] = []
+    rows = nbytes = 0
+    for batch in batches:
+        rows += batch.num_rows
+        nbytes += batch.nbytes
+        ROWS.check(rows, where)
+        ARRAY.check(nbytes, where)
+        parts.append(batch)
+    if rows == 0:
+        raise DataError(f"{where} has no rows.")
+    return pa.Table.from_batches(parts).unify_dictionaries()
+
+
+def _checked_names(schema: Any, where: str) -> list[str]:
+    """The names of the columns; each must be there once, and one without a name is not used."""
+    names = list(schema.names)
+    twice = next((name for name, n in Counter(filter(None, names)).items() if n > 1), None)
+    if twice is not None:
         raise DataError(
-            f"{where} has no value in column {name!r} in {len(empty):,} of {len(codes):,} rows "
-            f"({rows}{more}): fill them in or remove these rows."
+            f"{where} has more than one column called {twice!r}: give each its own name."
         )
-    return codes, names
+    nameless = [str(place) for place, name in enumerate(names, 1) if not name]
+    if len(nameless) == len(names):
+        raise DataError(f"{where} has no columns with a name: name them in the first row.")
+    if nameless:
+        warnings.warn(
+            f"{where}: column {', '.join(nameless[:5])} has no name and is not used.",
+            SpareWarning,
+            stacklevel=3,
+        )
+    return names
+
+
+def _unreadable(path: Path, error: Exception) -> DataError:
+    why = reason(error)
+    if "UTF8" in why or "UTF-8" in why or isinstance(error, UnicodeError):
+        return _not_utf8(path)
+    if "straddling" in why:
+        return DataError(
+            f"{path} cannot be read as a table: a row is longer than {BLOCK // 10**6} MB."
+        )
+    if isinstance(error, MemoryError):
+        return DataError(f"{path} cannot be read as a table: there is not enough memory.")
+    return DataError(f"{path} cannot be read as a table: {why[:200]}.")
+
+
+def _not_utf8(path: Path) -> DataError:
+    return DataError(
+        f"{path} is not UTF-8 text: save it as UTF-8, or name its encoding with "
+        f"--set encoding=latin-1."
+    )

@@ -18,14 +18,16 @@ from spare.data.inputs import (
     MapStyle,
     SubsetInputs,
     TensorInputs,
+    item_of,
     shape_of,
 )
 from spare.data.task import Split, Task
 from spare.data.transforms import scale_bytes
-from spare.datasets.in_memory import InMemory, as_array, hash_array, hash_inputs, kind_of
+from spare.datasets.in_memory import InMemory, hash_array, hash_inputs, kind_of
 from spare.datasets.listing import check_classes
 from spare.datasets.splits import SPLIT_NUMBER, SPLITS, Shares, complete_splits
-from spare.datasets.tables import encode
+from spare.datasets.values import as_array, as_column, joined
+from spare.datasets.words import encode_column
 from spare.errors import DataError, InputError
 from spare.progress import SILENT, Progress
 
@@ -114,7 +116,7 @@ def _labels(dataset: Any, progress: Progress) -> np.ndarray:
     progress.say(f"{kind} has no targets or labels: its {count:,} items are read once for them")
     values: list[Any] = []
     for row in range(count):
-        item = dataset[row]
+        item = item_of(dataset, row)
         if not isinstance(item, tuple | list) or len(item) < 2:
             raise InputError(
                 f"item {row} of the {kind} is not a pair (input, label): let it return one."
@@ -141,9 +143,12 @@ def _known_labels(dataset: Any) -> np.ndarray | None:
 
 def _one_per_item(values: Any, kind: str, count: int | None = None) -> np.ndarray:
     labels = as_array(values)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
     if labels.ndim != 1 or (count is not None and len(labels) != count):
         raise InputError(
-            f"the labels of the {kind} have the shape {labels.shape}: one per item is needed."
+            f"the labels of the {kind} have the shape {labels.shape}: one per item is needed (of "
+            f"one-hot rows, the position of the 1)."
         )
     return labels
 
@@ -158,9 +163,16 @@ def _encoded(
     parts: Sequence[np.ndarray], class_names: Sequence[str]
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Class numbers and names; numbers are positions among the class names where there are any."""
-    labels = np.concatenate(parts)
+    where = "the data set"
+    try:
+        labels = joined(parts, "label")
+    except ValueError as error:
+        raise InputError(f"the labels do not fit together: {error}.") from error
     if not class_names or labels.dtype.kind not in "iu":
-        return encode([str(label) for label in labels.tolist()])
+        codes, names = encode_column(as_column(labels, "label", where), "label", where)
+        if (codes < 0).any():
+            raise DataError(f"item {int(np.argmax(codes < 0))} of {where} has no label.")
+        return codes, names
     if labels.min() < 0 or labels.max() >= len(class_names):
         raise DataError(
             f"there is a label {labels.max() if labels.min() >= 0 else labels.min()}, but the data "

@@ -9,12 +9,14 @@ checksum, its WEBP reader ignores orientation and its GIF reader decodes every f
 
 from __future__ import annotations
 
+import contextlib
 import io
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -23,9 +25,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from spare.errors import DataError, InputError
+from spare.limits import PICTURE
 
-#: Larger images are refused from their header, before any memory is spent on them.
-MAX_PIXELS = 100_000_000
+#: Rows of a picture that are converted at once, so that a large one is in memory once or twice and
+#: not five times.
+STRIP = 512
+#: Pixels that may be decoded at the same time, by several threads: two ordinary photographs. A
+#: larger picture is decoded alone.
+AT_ONCE = 32_000_000
 
 #: PIL knows dozens of formats, some of which start other programs; only these are tried.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
@@ -65,21 +72,74 @@ def decode(data: bytes) -> Tensor:
     transparency were never meant to be seen. Of 16-bit images the upper 8 bits are used, of
     animated ones the first frame.
     """
+    return _decoded(data, lambda pixels: pixels)
+
+
+class Decoded(NamedTuple):
+    pixels: Tensor
+    #: Of the image before it was resized.
+    height: int
+    width: int
+
+
+def decode_to(data: bytes, geometry: Geometry | None) -> Decoded:
+    """The image in `data` at the size that is trained on; without a geometry, only its size."""
+
+    def fitted(pixels: Tensor) -> Decoded:
+        height, width = pixels.shape[1:]
+        return Decoded(torch.empty(0) if geometry is None else fit(pixels, geometry), height, width)
+
+    return _decoded(data, fitted)
+
+
+Result = TypeVar("Result")
+
+
+def _decoded(data: bytes, use: Callable[[Tensor], Result]) -> Result:
+    """What `use` makes of the image; memory is taken for a few images at a time."""
     if not data:
         raise BadImage("empty file")
     try:
         with _quiet_pil():
             image = Image.open(io.BytesIO(data), formats=FORMATS)  # reads no more than the header
-            width, height = image.size
-            if width * height > MAX_PIXELS:
-                raise BadImage(f"too large: {width} x {height} pixels")
-            if image.format not in ("JPEG", "MPO") or image.mode not in ("L", "RGB"):
-                return _decode_with_pil(image)
-        return _decode_jpeg(data)
+        width, height = image.size
+        if width * height > PICTURE.value():
+            raise BadImage(f"too large: {width} x {height} pixels")
+        with _ROOM.taken(width * height):
+            if image.format in ("JPEG", "MPO") and image.mode in ("L", "RGB"):
+                image.close()
+                return use(_decode_jpeg(data))
+            with _quiet_pil():
+                pixels = _decode_with_pil(image)
+            return use(pixels)
     except BadImage:
         raise
     except Exception as error:  # a damaged file can raise anything at all in PIL
         raise BadImage(_reason(error, data)) from error
+
+
+class _Room:
+    """How many pixels are being decoded; a picture that is too large for the rest waits."""
+
+    def __init__(self, most: int):
+        self.most = most
+        self.used = 0
+        self.changed = threading.Condition()
+
+    @contextmanager
+    def taken(self, pixels: int) -> Iterator[None]:
+        with self.changed:
+            self.changed.wait_for(lambda: not self.used or self.used + pixels <= self.most)
+            self.used += pixels
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.used -= pixels
+                self.changed.notify_all()
+
+
+_ROOM = _Room(AT_ONCE)
 
 
 @contextmanager
@@ -110,24 +170,28 @@ def _decode_jpeg(data: bytes) -> Tensor:
 def _decode_with_pil(image: Image.Image) -> Tensor:
     image.load()
     mode, kind = image.mode, image.format
-    image = _upright(image)
-    if mode.startswith("I;16") or (mode == "I" and kind in ("PNG", "PPM")):
-        gray = (np.asarray(image).astype(np.int32) >> 8).astype(np.uint8)
-        image = Image.fromarray(gray)
-    elif mode in ("I", "F", "LAB"):
+    with contextlib.suppress(Exception):  # unreadable EXIF data says nothing about orientation
+        ImageOps.exif_transpose(image, in_place=True)
+    if mode in ("I", "F", "LAB") and not (mode == "I" and kind in ("PNG", "PPM")):
         raise BadImage(f"its pixels (PIL's mode {mode}) cannot be converted to RGB")
-    elif image.has_transparency_data:
-        page = Image.new("RGBA", image.size, "white")
-        page.alpha_composite(image.convert("RGBA"))
-        image = page
-    return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
+    deep = mode.startswith("I")
+    clear = not deep and image.has_transparency_data
+    width, height = image.size
+    pixels = np.empty((height, width, 3), dtype=np.uint8)
+    for top in range(0, height, STRIP):
+        rows = slice(top, min(top + STRIP, height))
+        strip = image.crop((0, rows.start, width, rows.stop))
+        if deep:
+            pixels[rows] = (np.asarray(strip).astype(np.int32) >> 8).astype(np.uint8)[:, :, None]
+        else:
+            pixels[rows] = np.asarray(_on_white(strip) if clear else strip.convert("RGB"))
+    return torch.from_numpy(pixels).permute(2, 0, 1)
 
 
-def _upright(image: Image.Image) -> Image.Image:
-    try:
-        return ImageOps.exif_transpose(image)
-    except Exception:  # unreadable EXIF data says nothing about orientation
-        return image
+def _on_white(image: Image.Image) -> Image.Image:
+    page = Image.new("RGBA", image.size, "white")
+    page.alpha_composite(image.convert("RGBA"))
+    return page.convert("RGB")
 
 
 def _reason(error: Exception, data: bytes) -> str:

@@ -6,16 +6,18 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from spare.data.inputs import transformed
+from spare.data.reading import read_bytes
 from spare.data.transforms import RandomTransform, Transform
 from spare.errors import DataError
-from spare.images.decode import BadImage, Geometry, decode, fit
+from spare.images.decode import BadImage, Decoded, Geometry, decode_to
+from spare.limits import PICTURE
 
 #: Returns the bytes of an image, by its row.
 Read = Callable[[int], bytes]
@@ -24,11 +26,13 @@ Read = Callable[[int], bytes]
 UNREADABLE = "cannot be read: "
 
 
-class Decoded(NamedTuple):
-    pixels: Tensor
-    #: Of the image before it was resized.
-    height: int
-    width: int
+#: No picture has more bytes per pixel, even where nothing is compressed.
+BYTES_PER_PIXEL = 8
+
+
+def read_image(path: Path) -> bytes:
+    """The bytes of an image's file; OSError for one that is no file, or too large for an image."""
+    return read_bytes(path, BYTES_PER_PIXEL * PICTURE.value() + 1_000_000)
 
 
 def decode_all(read: Read, count: int, geometry: Geometry | None) -> Iterator[Decoded | str]:
@@ -40,13 +44,11 @@ def decode_all(read: Read, count: int, geometry: Geometry | None) -> Iterator[De
 
     def decode_row(row: int) -> Decoded | str:
         try:
-            image = decode(read(row))
+            return decode_to(read(row), geometry)
         except BadImage as error:
             return str(error)
         except OSError as error:
             return f"{UNREADABLE}{error.strerror or error}"
-        pixels = torch.empty(0) if geometry is None else fit(image, geometry)
-        return Decoded(pixels, image.shape[1], image.shape[2])
 
     threads = os.cpu_count() or 1
     pool = ThreadPoolExecutor(threads)
@@ -94,7 +96,7 @@ class DecodedInputs:
 
     def _image(self, row: int) -> Tensor:
         try:
-            return fit(decode(self.read(row)), self.geometry)
+            return decode_to(self.read(row), self.geometry).pixels
         except (BadImage, OSError) as error:
             raise DataError(
                 f"image {row} (counted from 0 in the list of images) cannot be used: {error}; "

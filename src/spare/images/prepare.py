@@ -21,8 +21,8 @@ from torch import Tensor
 from spare.errors import DataError
 from spare.files import write_atomic, write_text
 from spare.images.cache import cache_errors, check_room, locked, our_files
-from spare.images.decode import Geometry
-from spare.images.decoded import UNREADABLE, Decoded, Read, decode_all
+from spare.images.decode import Decoded, Geometry
+from spare.images.decoded import UNREADABLE, Read, decode_all
 from spare.progress import SILENT, Progress
 
 #: Part of every key: raised when the same files would give other pixels or another layout.
