@@ -38,8 +38,8 @@ ROOMS = [
 RANK = {room: rank for rank, room in enumerate(ROOMS)}
 #: Rooms that a room may use, where that is less than the order allows.
 ONLY = {
-    "limits": {"errors"},
-    "files": {"errors"},
+    "limits": {"text", "errors"},
+    "files": {"text", "errors"},
     "imports": {"errors"},
     "progress": set(),
     "groups": {"errors", "limits", "imports"},  # works with anyone's trainer

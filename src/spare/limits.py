@@ -16,6 +16,7 @@ from functools import cache
 from typing import Annotated, Any
 
 from spare.errors import DataError, InputError
+from spare.text import shown
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Range:
     def check(self, name: str, value: float) -> None:
         above = value > self.low if self.open_low else value >= self.low
         below = value < self.high if self.open_high else value <= self.high
-        if not (above and below and math.isfinite(value)):  # NaN is neither
-            raise InputError(f"{name} is {self}, not {value!r}.")
+        if not (above and below and -math.inf < value < math.inf):  # NaN is neither
+            raise InputError(f"{name} is {self}, not {shown(value)}.")
 
     def __str__(self) -> str:
         if self.high == math.inf:
@@ -70,7 +71,7 @@ NotNegative = Annotated[float, Range(0, 1e9)]
 def check_seed(seed: int) -> None:
     """Refuse a seed that NumPy, torch or scikit-learn would not take."""
     if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise InputError(f"a seed is a whole number, not {seed!r}.")
+        raise InputError(f"a seed is a whole number, not {shown(seed)}.")
     SEED.check("a seed", seed)
 
 

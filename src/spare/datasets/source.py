@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from spare.datasets.registry import DATASETS, Dataset, data_root
 from spare.datasets.tables import PATH_COLUMNS, column_names
 from spare.errors import DataError, InputError, unknown
+from spare.files import path_given
 from spare.imports import code_digest, import_object
 from spare.progress import SILENT, Progress
 
@@ -160,7 +161,7 @@ def locate(
         return Source(task, task, root)
     if task.startswith(HUGGING_FACE):
         return Source(task, "huggingface", Path(task.removeprefix(HUGGING_FACE)))
-    path = next((p for p in (Path(task).expanduser(), root / task) if p.exists()), None)
+    path = next((p for p in (path_given("the task", task), root / task) if p.exists()), None)
     if path is not None:
         return Source(task, _kind(path, settings), path, _fingerprint(path))
     if names_code(task):
