@@ -38,11 +38,11 @@ ROOMS = [
 RANK = {room: rank for rank, room in enumerate(ROOMS)}
 #: Rooms that a room may use, where that is less than the order allows.
 ONLY = {
-    "limits": {"errors"},
-    "files": {"errors", "limits"},
+    "limits": {"text", "errors"},
+    "files": {"text", "errors", "limits"},
     "imports": {"errors"},
     "progress": set(),
-    "groups": {"errors", "limits", "imports"},  # works with anyone's trainer
+    "groups": {"text", "errors", "limits", "imports"},  # works with anyone's trainer
     "synthetic": {"errors", "limits", "files", "progress", "images"},
     "datasets": {
         "text",

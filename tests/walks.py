@@ -24,7 +24,7 @@ def discover(task, seed, folder, *, inference="spare", overrides=None, progress=
     return walk(plan, seed, Path(folder), progress=progress).record
 
 
-def bench(task, methods, seeds, out, *, overrides=None, jobs=None, progress=SILENT):
+def bench(task, methods, seeds, out, *, overrides=None, jobs=0, progress=SILENT):
     """The table of a grid of trainings."""
     source = locate(task, None, overrides)
     done = grid.bench(

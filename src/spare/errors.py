@@ -76,17 +76,3 @@ def reason(error: BaseException) -> str:
     """The first line of what an error says."""
     message = str(getattr(error, "reason", None) or error).strip() or type(error).__name__
     return printable(message.splitlines()[0].rstrip("."))
-
-
-def shown(value: object) -> str:
-    """What someone passed, as it goes into a sentence: one line, and not a long one.
-
-    >>> shown(2.5), shown("a" * 100)
-    ('2.5', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...")
-    """
-    try:
-        text = repr(value)
-    except Exception:  # whatever someone's repr raises; Python's own of a very long integer does
-        text = f"a value of type {type(value).__name__}"
-    text = printable(" ".join(text.split()))
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
-from spare.errors import DataError, InputError, shown
+from spare.errors import DataError, InputError
+from spare.text import shown
 
 
 @dataclass(frozen=True)

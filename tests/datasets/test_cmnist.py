@@ -96,8 +96,6 @@ def test_palettes(fake_mnist):
     assert not torch.equal(paper.train.inputs.tensor, distinct.train.inputs.tensor)
     with pytest.raises(InputError, match="did you mean 'paper'"):
         cmnist.load(Path("none"), 0, palette="papr")
-    with pytest.raises(InputError, match="from 0 to 1"):
-        cmnist.load(Path("none"), 0, p_corr=1.5)
 
 
 def test_lenet5_is_lenet5():

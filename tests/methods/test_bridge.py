@@ -69,7 +69,7 @@ def test_it_trains_with_any_groups(toy):
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [({"bridge_weight": -1.0}, "at least 0"), ({"bridge_temperature": 0.0}, "above 0")],
+    [({"bridge_weight": -1.0}, "from 0"), ({"bridge_temperature": 0.0}, "above 0")],
 )
 def test_options_out_of_range_are_one_sentence(given, says):
     with pytest.raises(InputError, match=says):

@@ -348,7 +348,7 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_trained(toy, monkey
     [
         ({"c_grid": ()}, "at least one number"),
         ({"c_grid": (1.0, 0.0)}, "above 0"),
-        ({"refits": 0}, "refits is at least 1"),
+        ({"refits": 0}, "refits is from 1"),
     ],
 )
 def test_impossible_options_are_refused(wrong, says):

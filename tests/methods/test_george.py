@@ -157,7 +157,7 @@ def test_its_paper_selects_by_the_worst_cluster_on_validation():
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
-    [({"reduction": "pac"}, "did you mean 'pca'"), ({"strata_max": 1}, "strata_max is at least 2")],
+    [({"reduction": "pac"}, "did you mean 'pca'"), ({"strata_max": 1}, "strata_max is from 2")],
 )
 def test_impossible_options_are_refused(wrong, says):
     with pytest.raises(InputError, match=says):

@@ -210,7 +210,7 @@ def test_powers_by_class(toy):
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
-    [({"separate_at": "soon"}, "'val' or 'auto'"), ({"separate_at": 0}, "epoch 1 at the earliest")],
+    [({"separate_at": "soon"}, "'val' or 'auto'"), ({"separate_at": 0}, "separate_at is from 1")],
 )
 def test_impossible_options_are_refused(wrong, says):
     with pytest.raises(InputError, match=says):

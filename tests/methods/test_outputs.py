@@ -107,7 +107,7 @@ def test_spare_has_the_options_of_clustering_too():
     [
         ({"clusterer": "kmean"}, "did you mean 'kmeans'"),
         ({"output": "sofmax"}, "did you mean 'softmax'"),
-        ({"k": -1}, "k is at least 1, or 0"),
+        ({"k": -1}, "k is from 0"),
         ({"k_max": 1}, "k_max is at least 2"),
     ],
 )

@@ -277,10 +277,10 @@ def test_a_predictor_that_only_guesses_gets_a_warning(toy):
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"attribute_checks": 0}, "from 1 to attribute_steps"),
+        ({"attribute_checks": 0}, "attribute_checks is from 1"),
         ({"attribute_steps": 4}, "from 1 to attribute_steps"),
-        ({"attribute_confidence": 1.5}, "a probability"),
-        ({"attribute_lr": -1.0}, "or 0 for lr"),
+        ({"attribute_confidence": 1.5}, "from 0 to 1"),
+        ({"attribute_lr": -1.0}, "attribute_lr is from 0"),
     ],
 )
 def test_impossible_options_are_refused(wrong, says):

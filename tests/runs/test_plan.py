@@ -12,7 +12,8 @@ from spare.datasets import DATASETS, Dataset, Source, locate
 from spare.datasets.source import OWN_DATA
 from spare.errors import InputError
 from spare.methods import METHODS
-from spare.runs.plan import make_plan, parse_overrides
+from spare.runs.plan import make_plan
+from spare.runs.values import parse_overrides
 
 
 @pytest.mark.parametrize("kind", OWN_DATA)

@@ -65,5 +65,5 @@ def test_a_job_is_the_same_after_it_was_sent(tmp_path):
 
 
 def test_fewer_than_no_jobs_are_refused(tmp_path):
-    with pytest.raises(InputError, match="jobs is at least 1, or 0 for all cores, not -1"):
+    with pytest.raises(InputError, match="jobs is from 0 to 1,024, not -1"):
         bench("digits", ["erm"], [0], tmp_path, jobs=-1)

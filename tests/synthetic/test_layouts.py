@@ -20,7 +20,6 @@ from spare.synthetic.counts import training_counts
 from spare.synthetic.layouts import (
     ATTRIBUTES,
     DRAWN,
-    draw,
     draw_celeba,
     draw_restricted_imagenet,
     draw_urbancars,
@@ -291,10 +290,10 @@ def test_an_empty_folder_is_filled(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("urbancars", {"background": 1.2}, "background is a share from 0 to 1, not 1.2"),
-        ("urbancars", {"size": 8}, "size is a whole number of at least 16"),
-        ("urbancars", {"seed": -1}, "a seed is"),
-        ("waterbirds", {"per_group": 0}, "per_group is a whole number of at least 1"),
+        ("urbancars", {"background": 1.2}, "background is from 0 to 1, not 1.2"),
+        ("urbancars", {"size": 8}, "size is from 16"),
+        ("urbancars", {"seed": -1}, "seed is from 0"),
+        ("waterbirds", {"per_group": 0}, "per_group is from 1"),
         ("celeba", {"majority": 0}, "majority"),
         ("restricted_imagenet", {"val": 0}, "val"),
     ],
@@ -303,19 +302,6 @@ def test_options_are_checked_before_anything_is_written(name, options, message, 
     with pytest.raises(InputError, match=message):
         DRAWN[name](tmp_path / "data", **options)
     assert not list(tmp_path.iterdir())
-
-
-def test_options_as_text(tmp_path):
-    words = {"size": "32", "per_class": "4", "held_out": "1", "background": ".5", "co_object": ".5"}
-    draw(draw_urbancars, tmp_path / "cars", words)
-    assert (tmp_path / "cars" / "bg-0.5_co_occur_obj-0.5" / "train").is_dir()
-    assert len(list(tmp_path.rglob("*.jpg"))) == 8 + 16
-    with pytest.raises(InputError, match="did you mean 'held_out'"):
-        draw(draw_urbancars, tmp_path / "new", {"heldout": "1"})
-    with pytest.raises(InputError, match="size is a whole number, not 'big'"):
-        draw(draw_urbancars, tmp_path / "new", {"size": "big"})
-    with pytest.raises(InputError, match="unknown option 'progress'"):
-        draw(draw_urbancars, tmp_path / "new", {"progress": "1"})
 
 
 def test_waterbirds_layout_and_colors(tmp_path):

@@ -169,8 +169,8 @@ def test_weighted_batches_sample_by_group(toy):
 
 
 def test_a_loss_that_is_not_finite_stops_and_names_the_step(toy):
-    with pytest.raises(RunError, match=r"loss became (nan|inf) at epoch \d+, step \d+ .*1e\+20"):
-        fit(toy, replace(SETTINGS, lr=1e20))
+    with pytest.raises(RunError, match=r"loss became (nan|inf) at epoch \d+, step \d+ .*1e\+09"):
+        fit(toy, replace(SETTINGS, lr=1e9))
 
 
 def test_schedules():
@@ -191,8 +191,8 @@ def test_schedules():
     ("wrong", "says"),
     [
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
-        ({"epochs": 0}, "epochs is at least 1"),
-        ({"lr": 0.0}, "lr is a positive number"),
+        ({"epochs": 0}, "epochs is from 1"),
+        ({"lr": 0.0}, "lr is above 0"),
         ({"ema": 1.0}, "ema is from 0"),
         ({"optimizer": "adam"}, "unknown optimizer 'adam': did you mean 'adamw'"),
         ({"device": "cuda"}, "device can only be cpu so far, not 'cuda'"),

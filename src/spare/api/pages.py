@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from spare.api.results import RUNS, Run, as_path, progress_or_stderr
+from spare.api.results import RUNS, Run, as_path, folder_for, progress_or_stderr
+from spare.files import path_given
 from spare.progress import Progress
 from spare.report.figures import plot_figure
 from spare.report.write import write_comparison_of
@@ -52,7 +53,7 @@ def compare(
     folders = [run.folder if isinstance(run, Run) else Path(run) for run in runs]
     return write_comparison_of(
         folders,
-        Path(out) if out is not None else RUNS,
+        RUNS if out is None else path_given("out", out),
         data=as_path(data),
         layer=layer,
         trust=trust,
@@ -91,7 +92,7 @@ def figure(
     return plot_figure(
         what,
         [str(path) for path in of],
-        Path(out) if out is not None else RUNS / f"{what}.png",
+        folder_for(out, f"{what}.png"),
         class_name=of_class,
         data=as_path(data),
         layer=layer,

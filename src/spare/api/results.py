@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +12,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from spare.errors import InputError
+from spare.files import path_given
 from spare.progress import SILENT, Progress
 from spare.records.bench_table import BenchTable, runs_by_method
 from spare.records.groups_file import GroupTable, read_recorded_groups
@@ -23,20 +24,32 @@ from spare.report.text import bench_text, record_text
 from spare.report.write import write_bench_report, write_report
 from spare.runs.plan import Plan
 from spare.runs.restore import network_with, plan_of
+from spare.text import printable_lines
 
 #: Where folders go that are given no name.
 RUNS = Path("runs")
 
 
-def as_path(path: Path | str | None) -> Path | None:
-    return None if path is None else Path(os.fspath(path))
+def as_path(path: Path | str | None, what: str = "data") -> Path | None:
+    return None if path is None else path_given(what, path)
+
+
+def folder_for(out: Path | str | None, name: str) -> Path:
+    """The folder to write to, by default one below `runs`."""
+    return RUNS / name if out is None else path_given("out", out)
 
 
 def progress_or_stderr(progress: Progress | None) -> Progress:
     """Whoever calls from Python reads at least the warnings."""
     if progress is not None:
         return progress
-    return Progress(say=lambda line: print(line, file=sys.stderr, flush=True))
+    return Progress(say=_say)
+
+
+def _say(line: str) -> None:
+    # An encoding that lacks a character, or a stream that is closed, costs no training.
+    with contextlib.suppress(OSError, ValueError):
+        print(printable_lines(line), file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from spare.api.results import RUNS, Bench, Discovery, Run, as_path, progress_or_stderr
+from spare.api.results import Bench, Discovery, Run, as_path, folder_for, progress_or_stderr
 from spare.datasets import locate
+from spare.files import no_empty_folders
 from spare.methods import Inference, Method, discovery_with, method_named, with_given_groups
 from spare.models import model_description
 from spare.models.named import GIVEN
@@ -153,7 +154,7 @@ def bench(
     task: Any,
     *,
     methods: str | Iterable[str] = ("erm", "spare"),
-    seeds: Iterable[int] = (0, 1, 2),
+    seeds: str | int | Iterable[int] = (0, 1, 2),
     out: Path | str | None = None,
     data: Path | str | None = None,
     model: Any = None,
@@ -172,7 +173,8 @@ def bench(
         As in `discover`.
     methods : str or list of str
         Names, pairs or import paths as in `train`; "all" for every method that has a name.
-    seeds : list of int
+    seeds : list of int, or str
+        Numbers, or text such as "0,1,2".
     jobs : int
         Runs at a time; 0 for all cores. Data or a model that is an object is run here, one run
         after the other.
@@ -197,18 +199,17 @@ def bench(
     """
     overrides, given_model = _overrides(settings, model)
     source = locate(task, as_path(data), overrides)
-    folder = Path(out) if out is not None else RUNS / f"bench-{source.label}"
-    names = methods.split(",") if isinstance(methods, str) else list(methods)
+    folder = folder_for(out, f"bench-{source.label}")
     progress = progress_or_stderr(progress)
     try:
         finished = grid.bench(
             source,
-            [name.strip() for name in names if name.strip()],
-            list(seeds),
+            methods,
+            seeds,
             folder,
             overrides=overrides,
             given_model=given_model,
-            jobs=jobs or None,
+            jobs=jobs,
             progress=progress,
         )
     except grid.RunsFailed as failed:
@@ -261,8 +262,9 @@ def _walk(
     overrides, given_model = _overrides(settings, model)
     source = locate(task, as_path(data), overrides)
     plan = make_plan(source, method, overrides, given_model)
-    folder = Path(out) if out is not None else RUNS / folder_name.format(label=source.label)
-    return walk(plan, seed, folder, threads=threads or None, progress=progress_or_stderr(progress))
+    folder = folder_for(out, folder_name.format(label=source.label))
+    with no_empty_folders(folder):
+        return walk(plan, seed, folder, threads=threads, progress=progress_or_stderr(progress))
 
 
 def _overrides(settings: Mapping[str, Any], model: Any) -> tuple[dict[str, Any], Any]:

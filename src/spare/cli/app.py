@@ -84,7 +84,7 @@ class Common:
 
 def settings_of(pairs: list[str] | None) -> dict[str, str]:
     """What `--set` says."""
-    from spare.runs.plan import parse_overrides
+    from spare.runs.values import parse_overrides
 
     return parse_overrides(pairs or [])
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from spare.cli.app import Data, Json, Set, app
+from spare.cli.app import Data, Json, Set, app, settings_of
 from spare.cli.console import Bars, print_json
 
 data_app = App(name="data", help="Fetch data sets, or see which are there.")
@@ -61,14 +62,29 @@ def draw(
     set: Set = None,
 ) -> None:
     """Draw pictures in a benchmark's layout: two shortcuts at once (urbancars), or tiny sets."""
-    from spare.datasets import data_root
-    from spare.runs.plan import parse_overrides
-    from spare.synthetic.layouts import DRAWN, draw
-
-    folder = out or data_root(data) / name
     with Bars() as bars:
-        draw(DRAWN[name], folder, parse_overrides(set or []), progress=bars.progress())
-    print(f"a drawn {name} is in {folder}")
+        from spare.datasets import data_root
+        from spare.files import no_empty_folders, path_given
+        from spare.synthetic.layouts import DRAWN
+
+        options = drawing_options(DRAWN[name], settings_of(set))
+        folder = data_root(data) / name if out is None else path_given("--out", out)
+        with no_empty_folders(folder):
+            DRAWN[name](folder, **options, progress=bars.progress())
+    write(f"a drawn {name} is in {folder}")
+
+
+def drawing_options(layout: Callable[..., Path], words: dict[str, str]) -> dict[str, Any]:
+    """The options of a layout, from text."""
+    from spare.errors import unknown
+    from spare.runs.values import convert
+    from spare.synthetic.layouts import options_of
+
+    known = options_of(layout)
+    for key in words:
+        if key not in known:
+            raise unknown("option", key, known)
+    return {key: convert(key, word, known[key]) for key, word in words.items()}
 
 
 @data_app.command(name="cache")

@@ -12,7 +12,6 @@ from cyclopts import Parameter
 
 from spare.cli.app import Common, Json, Out, Task, Threads, app
 from spare.cli.console import Bars, print_json, speak
-from spare.errors import InputError
 
 if TYPE_CHECKING:
     from spare.progress import Progress
@@ -148,7 +147,6 @@ def bench(
     json: Json = False,
 ) -> None:
     """Run several methods with several seeds and print the table. Resumable."""
-    numbers = [_whole_number(word.strip()) for word in seeds.split(",") if word.strip()]
     with Bars() as bars:
         from spare import api
         from spare.records.layout import TABLE
@@ -159,7 +157,7 @@ def bench(
         with stoppable(bars) as progress:
             try:
                 done = api.bench(
-                    task, methods=methods, seeds=numbers, jobs=jobs, progress=progress, **arguments
+                    task, methods=methods, seeds=seeds, jobs=jobs, progress=progress, **arguments
                 )
             except RunsFailed as failed:  # the others are shown first
                 table = failed.bench.table
@@ -172,9 +170,3 @@ def bench(
     print(f"{done}\n")
     print(f"Report, to be opened in a browser: {done.report}")
     print(f"Run folders and {TABLE}: {done.folder}")
-
-
-def _whole_number(text: str) -> int:
-    if not text.isdigit():
-        raise InputError(f"a seed is a whole number of at least 0, not {text!r}.")
-    return int(text)

@@ -10,6 +10,7 @@ once for validation and test. The view that is clustered is the center crop.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -18,7 +19,8 @@ from torch import Tensor
 from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.data.transforms import center_crop, random_crop, scale_bytes
-from spare.errors import InputError, unknown
+from spare.errors import unknown
+from spare.limits import Range, Share
 from spare.progress import SILENT, Progress
 
 CLASSES = ("0-1", "2-3", "4-5", "6-7", "8-9")
@@ -39,8 +41,8 @@ def load(
     progress: Progress = SILENT,
     *,
     palette: str = "paper",
-    p_corr: float = 0.995,
-    train_size: int = 0,
+    p_corr: Share = 0.995,
+    train_size: Annotated[int, Range(0, TRAIN_SIZE)] = 0,
 ) -> Task:
     """The task of one seed: the seed decides the split, the colors and the fixed crops.
 
@@ -63,8 +65,6 @@ def load(
 
     if palette not in PALETTES:
         raise unknown("palette", palette, PALETTES)
-    if not 0 <= p_corr <= 1:
-        raise InputError(f"p_corr is a share from 0 to 1, not {p_corr}.")
     train, test = read_mnist(data)
     rng = np.random.default_rng([seed, 0xC010])
     order = rng.permutation(len(train.labels))

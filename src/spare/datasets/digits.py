@@ -16,7 +16,7 @@ from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.data.transforms import center_crop, random_crop, scale_bytes
 from spare.datasets.cmnist import correlated_colors, resize
-from spare.errors import InputError
+from spare.limits import Share
 from spare.progress import SILENT, Progress
 
 CLASSES = ("0-4", "5-9")
@@ -25,12 +25,10 @@ SIZE, PADDED = 16, 20
 TRAIN, VAL = 900, 297
 
 
-def load(data: Path, seed: int, progress: Progress = SILENT, *, p_corr: float = 0.95) -> Task:
+def load(data: Path, seed: int, progress: Progress = SILENT, *, p_corr: Share = 0.95) -> Task:
     """The task of one seed: the seed decides the split and the colors. `data` is not used."""
     from sklearn.datasets import load_digits
 
-    if not 0 <= p_corr <= 1:
-        raise InputError(f"p_corr is a share from 0 to 1, not {p_corr}.")
     scans, digits = load_digits(return_X_y=True)
     gray = torch.from_numpy(scans.reshape(-1, 1, 8, 8) * 15.9375).to(torch.uint8)  # 0..16 to bytes
     gray = torch.nn.functional.pad(resize(gray, SIZE), [(PADDED - SIZE) // 2] * 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from spare.data.transforms import (
     RandomTransform,
@@ -14,6 +15,7 @@ from spare.data.transforms import (
     random_resized_crop,
 )
 from spare.errors import InputError, unknown
+from spare.limits import Range, check_ranges
 
 #: Mean and standard deviation by name.
 NORMALIZE: dict[str, tuple[float | Sequence[float], float | Sequence[float]]] = {
@@ -22,6 +24,8 @@ NORMALIZE: dict[str, tuple[float | Sequence[float], float | Sequence[float]]] = 
 }
 AUGMENT = ("none", "flip", "crop", "resized_crop")
 CACHE = ("auto", "on", "off")
+#: Pixels a side, beyond which no network here looks.
+MAX_SIDE = 10_000
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,9 @@ class Preparation:
     """How an image becomes a network's input."""
 
     #: Side of the square that is decoded once and kept.
-    resize: int = 256
+    resize: Annotated[int, Range(1, MAX_SIDE)] = 256
     #: Side of what the network sees: the center, or in training as `augment` says; 0 for all of it.
-    crop: int = 224
+    crop: Annotated[int, Range(0, MAX_SIDE)] = 224
     #: Scale the shorter side to `resize` and crop to the center, instead of stretching to a square.
     keep_aspect: bool = True
     #: Of training batches: none, flip, crop (and flip), resized_crop (and flip).
@@ -44,6 +48,7 @@ class Preparation:
     skip_bad: bool = False
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         for name, value, known in (
             ("augment", self.augment, AUGMENT),
             ("normalize", self.normalize, NORMALIZE),
@@ -51,11 +56,8 @@ class Preparation:
         ):
             if value not in known:
                 raise unknown(name, value, known)
-        if self.resize < 1 or not 0 <= self.crop <= self.resize:
-            raise InputError(
-                f"resize is at least 1 and crop from 0 to resize, not {self.resize} and "
-                f"{self.crop}."
-            )
+        if self.crop > self.resize:
+            raise InputError(f"crop is from 0 to resize ({self.resize}), not {self.crop}.")
 
 
 def augmentation(preparation: Preparation) -> RandomTransform | None:

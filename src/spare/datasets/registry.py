@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from spare.errors import unknown
+from spare.files import path_given
 
 if TYPE_CHECKING:
     from spare.data.task import Task
@@ -79,6 +80,6 @@ def data_root(given: Path | str | None = None) -> Path:
     """The folder of data sets, one folder each: --data, else SPARE_DATA, else the user's cache."""
     chosen = given or os.environ.get("SPARE_DATA")
     if chosen:
-        return Path(chosen).expanduser()
+        return path_given("the folder of data sets", chosen)
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "spare"

@@ -18,6 +18,7 @@ from spare.data.reading import cannot_read, open_regular
 from spare.datasets.registry import DATASETS, Dataset, data_root
 from spare.datasets.tables import PATH_COLUMNS, column_names
 from spare.errors import DataError, InputError, unknown
+from spare.files import path_given
 from spare.imports import code_digest, import_object
 from spare.limits import ARRAY, ROWS
 from spare.progress import SILENT, Progress
@@ -165,7 +166,8 @@ def locate(
         return Source(task, "huggingface", Path(task.removeprefix(HUGGING_FACE)))
     _check_name(task)
     # Not `Path.exists`, which raises for a name that is too long.
-    path = next((p for p in (_expanded(task), root / task) if os.path.exists(p)), None)
+    places = (path_given("the task", task), root / task)
+    path = next((place for place in places if os.path.exists(place)), None)
     if path is not None:
         _check_name(str(path))
         return Source(task, _kind(path, settings), path, _fingerprint(path))
@@ -187,13 +189,6 @@ def _check_name(task: str) -> None:
         task.encode()
     except UnicodeEncodeError as error:
         raise DataError(f"{printable(task)!r} is not UTF-8 text: rename the data.") from error
-
-
-def _expanded(task: str) -> Path:
-    try:
-        return Path(task).expanduser()
-    except RuntimeError:  # ~someone who does not exist
-        return Path(task)
 
 
 def _bound(content: InMemory) -> Callable[..., Task]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from spare.errors import DataError, InputError, SpareWarning
+from spare.limits import SEED, Share, check_ranges
 
 SPLITS = ("train", "val", "test")
 _WORDS = {
@@ -27,13 +29,14 @@ SPLIT_NUMBER = {word: number for number, words in _WORDS.items() for word in wor
 class Shares:
     """How the examples are divided where the data itself does not say."""
 
-    val_share: float = 0.15
-    test_share: float = 0.15
+    val_share: Share = 0.15
+    test_share: Share = 0.15
     #: Seeds the division; the same for every seed of a run, so that runs can be compared.
-    split_seed: int = 0
+    split_seed: Annotated[int, SEED] = 0
 
     def __post_init__(self) -> None:
-        if min(self.val_share, self.test_share) < 0 or self.val_share + self.test_share >= 1:
+        check_ranges(self)
+        if self.val_share + self.test_share >= 1:
             raise InputError(
                 f"val_share and test_share are shares that leave some for training, not "
                 f"{self.val_share} and {self.test_share}."

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, reason, shown, unknown
+from spare.errors import InputError, reason, unknown
 from spare.limits import Range
+from spare.text import shown
 
 #: The square of a larger number is infinite, or its sum with others is.
 LARGEST = 1e100

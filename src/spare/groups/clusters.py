@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spare.errors import InputError, SpareWarning, shown
+from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import checked_outputs, class_labels, distinct_rows, rows_by_class
 from spare.groups.clusterers import (
     DEFAULT,
@@ -36,6 +36,7 @@ from spare.groups.result import (
 from spare.groups.silhouettes import silhouettes
 from spare.groups.weights import Power, power_of
 from spare.limits import Range, check_seed, whole_number
+from spare.text import shown
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, shown
+from spare.errors import InputError
 from spare.groups.arrays import checked_outputs, class_labels, integers, name_of, rows_by_class
 from spare.groups.weights import power_of, shares
+from spare.text import shown
 
 #: Points (n, d) of one class to the number of each one's cluster, 0 for the majority.
 Assign = Callable[[np.ndarray], np.ndarray]

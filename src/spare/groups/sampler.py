@@ -9,9 +9,10 @@ import numpy as np
 import torch.distributed
 from torch.utils.data import Sampler
 
-from spare.errors import InputError, shown
+from spare.errors import InputError
 from spare.groups.weights import GroupSampling, Power
 from spare.limits import Range, check_seed, half_of_memory, whole_number
+from spare.text import shown
 
 #: Memory that sampling takes for each example of an epoch.
 BYTES = 32

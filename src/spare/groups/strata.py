@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, SpareWarning, shown
+from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import checked_outputs, class_labels, rows_by_class
 from spare.groups.clusters import thread_pools
 from spare.groups.mixtures import Points, best_mixture, one_cluster
@@ -30,6 +30,7 @@ from spare.groups.result import (
     largest_first,
 )
 from spare.limits import Range, check_seed, whole_number
+from spare.text import shown
 
 
 def infer_strata(

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, shown
+from spare.errors import InputError
 from spare.groups.arrays import class_labels, integers, number, one_of, rows_by_class
 from spare.limits import Range
+from spare.text import shown
 
 Power = float | Mapping[Any, float]
 #: The share of the smallest group approaches 1 as the power grows.

@@ -16,7 +16,8 @@ import warnings
 from dataclasses import dataclass
 
 from spare.data.task import Task
-from spare.errors import InputError, SpareWarning
+from spare.errors import SpareWarning
+from spare.limits import NotNegative, Positive
 from spare.methods.method import Fitted, Inferred, Trainer, combined
 from spare.methods.spare import INFERENCE as SPARE
 from spare.methods.spare import SamplingOptions
@@ -29,17 +30,10 @@ from spare.training.stages import Stages
 @dataclass(frozen=True)
 class BridgeOptions(SamplingOptions):
     #: Weight of pulling together, beside cross-entropy.
-    bridge_weight: float = 0.5
+    bridge_weight: NotNegative = 0.5
     #: Temperature of the cosine similarities: the lower, the more the nearest examples of other
     #: classes count.
-    bridge_temperature: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.bridge_weight < 0:
-            raise InputError(f"bridge_weight is at least 0, not {self.bridge_weight}.")
-        if not self.bridge_temperature > 0:
-            raise InputError(f"bridge_temperature is above 0, not {self.bridge_temperature}.")
+    bridge_temperature: Positive = 0.1
 
 
 def train(task: Task, stages: Stages, inferred: Inferred, options: BridgeOptions) -> Fitted:

@@ -22,13 +22,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
 from spare.data.task import Task
-from spare.errors import InputError, SpareWarning
+from spare.errors import SpareWarning
 from spare.groups.mistakes import mistakes
 from spare.groups.result import groups_from_parts
+from spare.limits import Count, Positive, Range
 from spare.methods.method import Fitted, Inferred, Method, sees
 from spare.methods.reference import ReferenceOptions, train_reference
 from spare.models import Classifier
@@ -40,32 +42,17 @@ from spare.training.stages import Stages
 @dataclass(frozen=True)
 class CncOptions(ReferenceOptions):
     #: Epochs of the second training, in place of the setting `epochs`.
-    contrast_epochs: int = 3
+    contrast_epochs: Count = 3
     #: M: examples of each role in a sub-batch, where there are so many.
-    contrast_size: int = 32
+    contrast_size: Count = 32
     #: Share of the anchors that an epoch visits.
-    anchor_share: float = 1.0
+    anchor_share: Annotated[float, Range(0, 1, open_low=True)] = 1.0
     #: Sub-batches whose gradients are averaged into one step; in place of `accumulate`.
-    sub_batches_per_step: int = 32
+    sub_batches_per_step: Count = 32
     #: Temperature of the cosine similarities: the lower, the more the nearest negatives count.
-    contrast_temperature: float = 0.05
-    #: Weight of the contrast; the rest is cross-entropy.
-    contrast_weight: float = 0.75
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("contrast_epochs", "contrast_size", "sub_batches_per_step"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is at least 1, not {getattr(self, name)}.")
-        if not 0 < self.anchor_share <= 1:
-            raise InputError(f"anchor_share is above 0 and at most 1, not {self.anchor_share}.")
-        if not self.contrast_temperature > 0:
-            raise InputError(f"contrast_temperature is above 0, not {self.contrast_temperature}.")
-        if not 0 <= self.contrast_weight < 1:
-            raise InputError(
-                f"contrast_weight is from 0 to below 1, not {self.contrast_weight}: the head "
-                f"learns from the rest."
-            )
+    contrast_temperature: Positive = 0.05
+    #: Weight of the contrast; the rest is cross-entropy, which the head learns from.
+    contrast_weight: Annotated[float, Range(0, 1, open_high=True)] = 0.75
 
 
 def fit(task: Task, stages: Stages, options: CncOptions) -> Fitted:

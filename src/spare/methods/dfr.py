@@ -24,6 +24,7 @@ import torch
 
 from spare.data.task import Split, Task
 from spare.errors import InputError, SpareWarning
+from spare.limits import Count, Positive, check_ranges
 from spare.methods.method import Fitted, Method, sees
 from spare.methods.reference import refuse_outputs
 from spare.models import Classifier
@@ -48,15 +49,14 @@ MOST_PRODUCTS = 600_000_000
 @dataclass(frozen=True)
 class DfrOptions:
     #: Inverse strengths of the L1 penalty that are tried; a single one is used untried.
-    c_grid: tuple[float, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
+    c_grid: tuple[Positive, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
     #: Regressions, each on another balanced subset, whose coefficients are averaged.
-    refits: int = 10
+    refits: Count = 10
 
     def __post_init__(self) -> None:
-        if not self.c_grid or not all(0 < c < np.inf for c in self.c_grid):
-            raise InputError("c_grid needs at least one number, and all of them above 0.")
-        if self.refits < 1:
-            raise InputError(f"refits is at least 1, not {self.refits}.")
+        check_ranges(self)
+        if not self.c_grid:
+            raise InputError("c_grid needs at least one number.")
 
 
 @dataclass(frozen=True)

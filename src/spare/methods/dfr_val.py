@@ -21,6 +21,7 @@ import numpy as np
 from spare.data.folds import halves
 from spare.data.task import Task
 from spare.errors import InputError
+from spare.limits import Count
 from spare.methods.dfr import DfrOptions, checked_groups, examples_of, refitted, train_base
 from spare.methods.method import Fitted, Method, sees
 from spare.training.stages import Stages
@@ -29,7 +30,7 @@ from spare.training.stages import Stages
 @dataclass(frozen=True)
 class DfrValOptions(DfrOptions):
     #: Regressions, each on another balanced subset, whose coefficients are averaged.
-    refits: int = 20
+    refits: Count = 20
 
 
 def fit(task: Task, stages: Stages, options: DfrValOptions) -> Fitted:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spare.data.task import Task
-from spare.errors import InputError
 from spare.groups.environments import environments
 from spare.groups.result import groups_from_parts
+from spare.limits import CountOrNone, Positive
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
 from spare.methods.reference import ReferenceOptions, train_reference
@@ -26,15 +26,10 @@ from spare.training.stages import Stages
 @dataclass(frozen=True)
 class EiilOptions(ReferenceOptions):
     #: Steps and learning rate of the environments' weights; 0 steps for the maximum itself.
-    environment_steps: int = 10_000
-    environment_lr: float = 0.001
+    environment_steps: CountOrNone = 10_000
+    environment_lr: Positive = 0.001
     #: Infer environments within each class, and take the worst case over class x environment.
     per_class: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.environment_steps < 0 or not self.environment_lr > 0:
-            raise InputError("environment_steps is at least 0 and environment_lr above 0.")
 
 
 def infer(task: Task, stages: Stages, options: EiilOptions) -> Inferred:

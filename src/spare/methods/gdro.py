@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spare.data.task import Task
-from spare.errors import InputError
 from spare.groups.weights import GroupSampling
+from spare.limits import NotNegative, check_ranges
 from spare.methods.gb import INFERENCE as TRUTH
 from spare.methods.method import Fitted, Inferred, Trainer, combined
 from spare.objectives.group_dro import GroupDro
@@ -22,17 +22,14 @@ from spare.training.stages import Stages
 @dataclass(frozen=True)
 class GdroOptions:
     #: Step size of the groups' weights.
-    eta: float = 0.01
+    eta: NotNegative = 0.01
     #: K: the larger, the more a small group counts.
-    adjustment: float = 0.0
+    adjustment: NotNegative = 0.0
     #: Sample every group with the same mass; otherwise every example once per epoch.
     balanced: bool = True
 
     def __post_init__(self) -> None:
-        if self.eta < 0 or self.adjustment < 0:
-            raise InputError(
-                f"eta and adjustment are at least 0, not {self.eta} and {self.adjustment}."
-            )
+        check_ranges(self)
 
 
 def train(task: Task, stages: Stages, inferred: Inferred, options: GdroOptions) -> Fitted:

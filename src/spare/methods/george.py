@@ -15,6 +15,7 @@ PCA replaces UMAP where umap-learn is not installed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from spare.data.task import Split, Task
 from spare.errors import InputError, unknown
 from spare.groups.reduction import REDUCTIONS, SCALINGS, available_reduction
 from spare.groups.strata import infer_strata
+from spare.limits import Range, check_ranges
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
 from spare.methods.reference import refuse_outputs
@@ -42,17 +44,16 @@ class StrataOptions:
     #: two classes), none, or auto: umap if umap-learn is installed, else pca.
     reduction: str = "auto"
     #: Largest number of clusters per class that is tried.
-    strata_max: int = 10
+    strata_max: Annotated[int, Range(2, 1000)] = 10
     #: Split clusters in 5, and keep the pieces that are clear, hard and large enough apart.
     overcluster: bool = True
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         if self.reduction not in REDUCTIONS:
             raise unknown("reduction", self.reduction, REDUCTIONS)
         if self.scaling not in SCALINGS:
             raise unknown("scaling", self.scaling, SCALINGS)
-        if self.strata_max < 2:
-            raise InputError(f"strata_max is at least 2, not {self.strata_max}.")
 
 
 def infer(task: Task, stages: Stages, options: StrataOptions) -> Inferred:

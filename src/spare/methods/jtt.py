@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spare.data.task import Task
-from spare.errors import InputError
 from spare.groups.mistakes import mistakes
 from spare.groups.result import groups_from_parts
+from spare.limits import CountOrNone, check_ranges
 from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined, sees
 from spare.methods.reference import ReferenceOptions, train_reference
 from spare.training.batches import repeated
@@ -29,11 +29,10 @@ from spare.training.stages import Stages
 @dataclass(frozen=True)
 class UpweightOptions:
     #: How many more times per epoch an example of a minority is seen than any other.
-    upweight: int = 50
+    upweight: CountOrNone = 50
 
     def __post_init__(self) -> None:
-        if self.upweight < 0:
-            raise InputError(f"upweight is at least 0, not {self.upweight}.")
+        check_ranges(self)
 
 
 def infer(task: Task, stages: Stages, options: ReferenceOptions) -> Inferred:

@@ -14,9 +14,10 @@ Adam.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from spare.data.task import Task
-from spare.errors import InputError
+from spare.limits import Range, check_ranges
 from spare.methods.method import Fitted, Method, sees
 from spare.objectives.failure import LearningFromFailure
 from spare.training.batches import shuffled
@@ -26,15 +27,12 @@ from spare.training.stages import Stages
 @dataclass(frozen=True)
 class LffOptions:
     #: q of the generalized cross-entropy: how much the biased network favors what is easy.
-    gce_q: float = 0.7
+    gce_q: Annotated[float, Range(0, 1, open_low=True)] = 0.7
     #: How much of an example's average loss is kept when it is seen again.
-    loss_average: float = 0.7
+    loss_average: Annotated[float, Range(0, 1, open_high=True)] = 0.7
 
     def __post_init__(self) -> None:
-        if not 0 < self.gce_q <= 1:
-            raise InputError(f"gce_q is above 0 and at most 1, not {self.gce_q}.")
-        if not 0 <= self.loss_average < 1:
-            raise InputError(f"loss_average is from 0 to below 1, not {self.loss_average}.")
+        check_ranges(self)
 
 
 def fit(task: Task, stages: Stages, options: LffOptions) -> Fitted:

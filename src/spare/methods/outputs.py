@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from torch import Tensor
@@ -20,9 +21,13 @@ from spare.errors import InputError, SpareWarning, unknown
 from spare.groups.clusterers import DEFAULT, check_name
 from spare.groups.clusters import concerns, infer_groups
 from spare.groups.result import Groups
+from spare.limits import Range, check_ranges
 from spare.methods.method import EarlyOutputs, Inference, Inferred, sees
 from spare.training.outputs import OUTPUTS, as_clustered
 from spare.training.stages import Stages
+
+#: More clusters than this in one class are a slip of the finger.
+MAX_K = 1000
 
 
 @dataclass(frozen=True)
@@ -30,20 +35,19 @@ class ClusteringOptions:
     #: What is clustered: softmax, logits or features (the layer before the last).
     output: str = "softmax"
     #: Number of clusters per class; 0 for the best of 2..k_max by silhouette.
-    k: int = 0
-    k_max: int = 5
+    k: Annotated[int, Range(0, MAX_K)] = 0
+    k_max: Annotated[int, Range(1, MAX_K)] = 5
     #: Sampling power: empty for the silhouette rule, one number for all classes, or one per class.
-    power: tuple[float, ...] = ()
+    power: tuple[Annotated[float, Range(0, 100)], ...] = ()
     #: What clusters: kmeans, gmm, agglomerative, or package.module:NAME with scikit-learn's
     #: fit_predict.
     clusterer: str = DEFAULT
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         check_name(self.clusterer)
         if self.output not in OUTPUTS:
             raise unknown("output", self.output, OUTPUTS)
-        if self.k < 0:
-            raise InputError(f"k is at least 1, or 0 to search for the best, not {self.k}.")
         if self.k == 0 and self.k_max < 2:
             raise InputError(f"k_max is at least 2, not {self.k_max}; for one cluster use k=1.")
 

@@ -17,8 +17,8 @@ import math
 from dataclasses import dataclass
 
 from spare.data.task import Task
-from spare.errors import InputError
 from spare.groups.weights import GroupSampling
+from spare.limits import CountOrNone, NotNegative, check_ranges
 from spare.methods.eiil import INFERENCE as EIIL
 from spare.methods.method import Fitted, Inferred, Trainer, combined
 from spare.objectives.invariance import GroupInvariance
@@ -29,13 +29,12 @@ from spare.training.stages import Stages
 @dataclass(frozen=True)
 class InvarianceOptions:
     #: w: weight of the divergence once it has grown.
-    invariance_weight: float = 1.0
+    invariance_weight: NotNegative = 1.0
     #: Epochs over which it grows from 0.
-    invariance_epochs: int = 5
+    invariance_epochs: CountOrNone = 5
 
     def __post_init__(self) -> None:
-        if self.invariance_weight < 0 or self.invariance_epochs < 0:
-            raise InputError("invariance_weight and invariance_epochs are at least 0.")
+        check_ranges(self)
 
 
 def train(task: Task, stages: Stages, inferred: Inferred, options: InvarianceOptions) -> Fitted:

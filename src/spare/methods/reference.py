@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from spare.data.task import Task
 from spare.errors import InputError
+from spare.limits import Count, NotNegative, Range, check_ranges
 from spare.training.batches import shuffled
 from spare.training.loop import Trained
 from spare.training.settings import Settings
 from spare.training.stages import Stages
 
+#: A weight decay of an early training; -1 for that of the settings.
+OwnDecay = Annotated[float, Range(-1, 1e9)]
+
 
 @dataclass(frozen=True)
 class ReferenceOptions:
     #: T: epochs of the first, plain training.
-    reference_epochs: int = 1
+    reference_epochs: Count = 1
     #: Its learning rate and weight decay; 0 and -1 for those of the settings.
-    early_lr: float = 0.0
-    early_weight_decay: float = -1.0
+    early_lr: NotNegative = 0.0
+    early_weight_decay: OwnDecay = -1.0
 
     def __post_init__(self) -> None:
-        if self.reference_epochs < 1:
-            raise InputError(f"reference_epochs is at least 1, not {self.reference_epochs}.")
+        check_ranges(self)
 
 
 def refuse_outputs(task: Task) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -23,9 +24,10 @@ from spare.errors import InputError
 from spare.groups.clusters import CLEAR_SILHOUETTE
 from spare.groups.result import Groups
 from spare.groups.weights import GroupSampling
+from spare.limits import Count, NotNegative, Positive, Range
 from spare.methods.method import EarlyOutputs
 from spare.methods.outputs import ClusteringOptions, clustered
-from spare.methods.reference import early_settings
+from spare.methods.reference import OwnDecay, early_settings
 from spare.training.batches import weighted
 from spare.training.loop import Trained
 from spare.training.outputs import Outputs
@@ -38,22 +40,22 @@ LEAST_STEPS = 25
 @dataclass(frozen=True)
 class SeparationOptions(ClusteringOptions):
     #: T_init: an epoch, or "val" (by validation groups) or "auto" (no group label) to choose one.
-    separate_at: int | str = "auto"
+    separate_at: Count | str = "auto"
     #: Epochs among which "val" and "auto" choose. Where an epoch is shorter than 25 steps, they
     #: are multiplied until the first has as many, because nothing is learned before.
-    candidates: tuple[int, ...] = (1, 2)
+    candidates: tuple[Count, ...] = (1, 2)
     #: "auto" only: how often to start over from other initial weights while some class does not
     #: fall apart clearly (silhouette below 0.9) at any candidate epoch.
-    restarts: int = 1
+    restarts: Annotated[int, Range(0, 1000)] = 1
     #: Learning rate and weight decay of the early epochs; 0 and -1 for those of the settings.
-    early_lr: float = 0.0
-    early_weight_decay: float = -1.0
+    early_lr: NotNegative = 0.0
+    early_weight_decay: OwnDecay = -1.0
     #: How often the training set is halved so that each example's output comes from models that
     #: did not see it; 0 for the outputs of one model that saw all. For heads on given features,
     #: which fit the examples that they are trained on too soon.
-    cross_fit: int = 0
+    cross_fit: Annotated[int, Range(0, 1000)] = 0
     #: With cross_fit: learning rates tried in turn until every class falls apart clearly.
-    early_lrs: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03, 0.1)
+    early_lrs: tuple[Positive, ...] = (0.001, 0.003, 0.01, 0.03, 0.1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,8 +66,8 @@ class SeparationOptions(ClusteringOptions):
                 "cross_fit averages softmax outputs or logits and chooses when to separate by "
                 "itself: use it with output=softmax or logits and separate_at=auto."
             )
-        if not self.candidates or min(self.epochs_tried(LEAST_STEPS)) < 1:
-            raise InputError("groups can be separated after epoch 1 at the earliest.")
+        if not self.candidates or not self.early_lrs:
+            raise InputError("candidates and early_lrs need at least one number each.")
 
     def epochs_tried(self, steps: int) -> list[int]:
         """The epochs after which groups are inferred, when an epoch has this many steps."""

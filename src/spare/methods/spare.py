@@ -20,6 +20,7 @@ from spare.data.task import Task
 from spare.errors import InputError, unknown
 from spare.groups.clusterers import clusterer_named
 from spare.groups.weights import CLASS_MASSES, GroupSampling
+from spare.limits import check_ranges
 from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined
 from spare.methods.outputs import clustered, warn_of_concerns
 from spare.methods.outputs import infer as infer_from_outputs
@@ -44,6 +45,7 @@ class SamplingOptions:
     warm_start: bool = False
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         if self.class_mass not in CLASS_MASSES:
             raise unknown("class_mass", self.class_mass, CLASS_MASSES)
 

@@ -32,9 +32,10 @@ from spare.data.inputs import ConcatInputs
 from spare.data.task import Split, Task
 from spare.errors import InputError, SpareWarning
 from spare.groups.result import groups_from_parts
+from spare.limits import Count, NotNegative, Share, check_ranges
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
-from spare.methods.reference import early_settings, refuse_outputs
+from spare.methods.reference import OwnDecay, early_settings, refuse_outputs
 from spare.objectives.pseudo_labels import pseudo_label_loss
 from spare.training.batches import paired
 from spare.training.loop import Trained
@@ -48,28 +49,21 @@ FOLDS = 3
 class SsaOptions:
     #: Steps of each of the three attribute predictors, rounded up to a multiple of the checks; a
     #: step takes a batch with the attribute and one without.
-    attribute_steps: int = 1000
+    attribute_steps: Count = 1000
     #: How often their weights are compared on the selection half, at evenly spaced steps.
-    attribute_checks: int = 5
+    attribute_checks: Count = 5
     #: tau: how sure a predictor must be of an example of the rarest group to learn from it.
-    attribute_confidence: float = 0.95
+    attribute_confidence: Share = 0.95
     #: Learning rate and weight decay of the predictors; 0 and -1 for those of the settings.
-    attribute_lr: float = 0.0
-    attribute_weight_decay: float = -1.0
+    attribute_lr: NotNegative = 0.0
+    attribute_weight_decay: OwnDecay = -1.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.attribute_checks <= self.attribute_steps:
+        check_ranges(self)
+        if self.attribute_checks > self.attribute_steps:
             raise InputError(
                 f"attribute_checks is from 1 to attribute_steps ({self.attribute_steps}), not "
                 f"{self.attribute_checks}."
-            )
-        if not 0 <= self.attribute_confidence <= 1:
-            raise InputError(
-                f"attribute_confidence is a probability, not {self.attribute_confidence}."
-            )
-        if self.attribute_lr < 0:
-            raise InputError(
-                f"attribute_lr is a positive number, or 0 for lr, not {self.attribute_lr}."
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spare.models.classifier import Classifier, build, torch_seed
 from spare.models.heads import as_classifier
-from spare.models.named import ModelChoice, builder, model_description
+from spare.models.named import ModelChoice, builder, check_model, model_description
 
 __all__ = [
     "Classifier",
@@ -12,6 +12,7 @@ __all__ = [
     "as_classifier",
     "build",
     "builder",
+    "check_model",
     "model_description",
     "torch_seed",
 ]

@@ -73,6 +73,18 @@ def _given_name(given: Any) -> str:
     return f"{GIVEN}{name}"
 
 
+def check_model(choice: ModelChoice, given: Any = None) -> None:
+    """Refuse a network or a file of weights that does not exist, as far as the data is not needed.
+
+    A name of nobody's is looked for in torchvision and timm, which takes a moment.
+    """
+    weights_file(choice.weights)
+    name = choice.model
+    known = given is not None or not name or name in OF_IMAGES or name in OF_FEATURES
+    if not known and (":" not in name or name.startswith("timm:")):
+        _ = name in torchvision_names() or checked_timm_name(name, choice.weights == "imagenet")
+
+
 def builder(
     choice: ModelChoice,
     classes: int,

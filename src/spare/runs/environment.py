@@ -13,23 +13,25 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Annotated
 
 import torch
 
 import spare
-from spare.errors import InputError, SpareWarning
+from spare.errors import SpareWarning
+from spare.limits import Range
 from spare.records.record import Code
 
+#: Threads of a run, and runs at a time; 0 for all cores.
+Threads = Annotated[int, Range(0, 1024)]
 VERSIONED = ("torch", "torchvision", "numpy", "scikit-learn")
 #: Names the process that a worker must not outlive.
 PARENT = "SPARE_PARENT"
 
 
 @contextlib.contextmanager
-def limited_threads(count: int | None) -> Iterator[None]:
-    """The number of threads changes the last bits of a sum, so a run fixes it; None for all."""
-    if count is not None and count < 1:
-        raise InputError(f"threads is at least 1, or 0 for all, not {count}.")
+def limited_threads(count: int) -> Iterator[None]:
+    """The number of threads changes the last bits of a sum, so a run fixes it; 0 for all."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or os.cpu_count() or 1)
     try:

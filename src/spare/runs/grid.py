@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import shlex
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from spare.datasets import Source
 from spare.errors import InputError, Interrupted, RunError, SpareError, unknown
+from spare.limits import SEED
 from spare.methods import METHODS, method_named
 from spare.progress import SILENT, Progress
 from spare.records.bench_table import BenchTable, write_table
 from spare.records.folder import finished
 from spare.records.layout import RUN, run_name
 from spare.records.record import RunRecord, read_run
-from spare.runs.plan import Plan, known_settings, make_plan
+from spare.runs.environment import Threads
+from spare.runs.plan import Plan, check_names, known_settings, make_plan
 from spare.runs.pool import run_jobs
 from spare.runs.run import run
 from spare.runs.table import table
-from spare.runs.values import written
+from spare.runs.values import convert, written
 from spare.runs.worker import Job
 
 
@@ -57,18 +59,20 @@ class Grid:
 
 def bench(
     source: Source,
-    methods: Sequence[str],
-    seeds: Sequence[int],
+    methods: str | Iterable[str],
+    seeds: str | int | Iterable[int],
     out: Path,
     *,
     overrides: Mapping[str, Any] | None = None,
     given_model: Any = None,
-    jobs: int | None = None,
+    jobs: int = 0,
     progress: Progress = SILENT,
 ) -> FinishedBench:
-    """Run every method with every seed, and write the table."""
-    if jobs is not None and jobs < 1:
-        raise InputError(f"jobs is at least 1, or 0 for all cores, not {jobs}.")
+    """Run every method with every seed, and write the table.
+
+    jobs    runs at a time; 0 for all cores
+    """
+    jobs = convert("jobs", jobs, Threads)
     grid = plan_grid(source, methods, seeds, out, overrides or {}, given_model)
     records: dict[str, RunRecord] = {}
     todo = deque[Job]()
@@ -97,16 +101,18 @@ def bench(
 
 def plan_grid(
     source: Source,
-    methods: Sequence[str],
-    seeds: Sequence[int],
+    methods: str | Iterable[str],
+    seeds: str | int | Iterable[int],
     out: Path,
     overrides: Mapping[str, Any],
     given_model: Any = None,
 ) -> Grid:
     """Every run of a bench; mistakes in the request are found here, before anything runs."""
     # "all" stands for every method that has a name of its own.
-    methods = [name for word in methods for name in (METHODS if word == "all" else [word])]
-    _check(methods, seeds)
+    words = [word.strip() for word in convert("methods", _listed(methods), tuple[str, ...])]
+    methods = [name for word in words for name in (METHODS if word == "all" else [word])]
+    numbers: tuple[int, ...] = convert("seeds", _listed(seeds), tuple[Annotated[int, SEED], ...])
+    _check(methods, numbers)
     known = {
         name: {key for keys in known_settings(source, method_named(name)).values() for key in keys}
         for name in methods
@@ -123,6 +129,8 @@ def plan_grid(
         name: make_plan(source, method_named(name), overrides_of[name], given_model)
         for name in methods
     }
+    for plan in plans.values():
+        check_names(plan)
     return Grid(
         # Seeds outermost: after a third of the time every method has a number.
         jobs=[
@@ -133,12 +141,19 @@ def plan_grid(
                 out / run_name(name, seed),
                 plans[name].values_of(overrides_of[name]),
             )
-            for seed in seeds
+            for seed in numbers
             for name in methods
         ],
         plans=plans,
-        command=_command(source.name, methods, seeds, overrides),
+        command=_command(source.name, methods, numbers, overrides),
     )
+
+
+def _listed(values: Any) -> Any:
+    """Something that can be gone through as what `convert` takes for several values."""
+    if isinstance(values, str | int | float) or not isinstance(values, Iterable):
+        return values
+    return list(values)
 
 
 def _check(methods: Sequence[str], seeds: Sequence[int]) -> None:

@@ -23,12 +23,13 @@ from spare.data.task import Task
 from spare.datasets import Source
 from spare.errors import InputError, unknown
 from spare.methods import Method, method_named, with_given_groups
-from spare.models import ModelChoice, builder
+from spare.models import ModelChoice, builder, check_model
 from spare.models.small import OF_IMAGES
 from spare.progress import Progress
 from spare.records.record import FORMAT, Request
 from spare.runs.values import convert, plain, typed_fields, written
 from spare.training.frozen import frozen_features
+from spare.training.selection import rule_named
 from spare.training.settings import Settings
 
 #: Epochs at which groups are looked for when a network learns slowly: the paper's for Restricted
@@ -114,13 +115,7 @@ class Plan:
 
     def load_task(self, seed: int, progress: Progress) -> Task:
         """Read the data with these choices; the model is not chosen here."""
-        arguments: dict[str, Any] = {}
-        for name, kind in _choice_types(self.source).items():
-            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-                fields = [field.name for field in dataclasses.fields(kind)]
-                arguments[name] = kind(**{field: self.choices[field] for field in fields})
-            else:
-                arguments[name] = self.choices[name]
+        arguments = _load_arguments(self.source, self.choices)
         progress.report("data", 0, 1)
         task = self.source.load(self.source.path, seed, progress, **arguments)
         progress.report("data", 1, 1)
@@ -153,7 +148,7 @@ def known_settings(source: Source, method: Method) -> dict[str, dict[str, Any]]:
 def make_plan(
     source: Source, method: Method, overrides: Mapping[str, Any], given_model: Any = None
 ) -> Plan:
-    """Merge the three layers for one task and one method."""
+    """Merge the three layers for one task and one method; values are checked before any folder."""
     kinds = known_settings(source, method)
     _refuse_name_twice(source, method, kinds)
     values: dict[str, dict[str, Any]] = {home: {} for home in kinds}
@@ -175,6 +170,7 @@ def make_plan(
     choices = _choices(source)[1] | values["choices"]
     if "candidates" in kinds["options"] and _learns_slowly(values["model"], choices):
         values["options"].setdefault("candidates", SLOW_CANDIDATES)
+    _load_arguments(source, choices)  # what does not go together is refused now
     return Plan(
         source=source,
         method=method,
@@ -184,6 +180,16 @@ def make_plan(
         options=method.options(**values["options"]),
         given_model=given_model,
     )
+
+
+def check_names(plan: Plan) -> None:
+    """Refuse the name of a rule, a model or a file of weights that does not exist.
+
+    Not for the plan of a record: what that names may be gone, and nothing of it is imported.
+    """
+    if plan.method.trains:
+        rule_named(plan.settings.selection)
+    check_model(plan.model, plan.given_model)
 
 
 def _refuse_name_twice(
@@ -247,20 +253,9 @@ def read_preset(name: str) -> dict[str, Any]:
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
-def parse_overrides(pairs: Iterable[str]) -> dict[str, str]:
-    """`key=value` words to a mapping."""
-    overrides: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise InputError(f"--set takes key=value, not {pair!r}.")
-        overrides[key.strip()] = value.strip()
-    return overrides
-
-
 def _choice_types(source: Source) -> dict[str, Any]:
     """The keyword-only parameters of a data set's `load`, with their types."""
-    hints = typing.get_type_hints(source.load)
+    hints = typing.get_type_hints(source.load, include_extras=True)
     types_ = {}
     for name, parameter in inspect.signature(source.load).parameters.items():
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
@@ -274,6 +269,18 @@ def _choice_types(source: Source) -> dict[str, Any]:
             )
         types_[name] = hints[name]
     return types_
+
+
+def _load_arguments(source: Source, choices: Mapping[str, Any]) -> dict[str, Any]:
+    """A data set's choices as its `load` takes them, some of them within dataclasses."""
+    arguments: dict[str, Any] = {}
+    for name, kind in _choice_types(source).items():
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            fields = [field.name for field in dataclasses.fields(kind)]
+            arguments[name] = kind(**{field: choices[field] for field in fields})
+        else:
+            arguments[name] = choices[name]
+    return arguments
 
 
 def _choices(source: Source) -> tuple[dict[str, Any], dict[str, Any]]:

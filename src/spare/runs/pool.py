@@ -21,8 +21,11 @@ from spare.runs.worker import Job
 LAST_LINES = 20
 
 
-def run_jobs(todo: deque[Job], workers: int | None, progress: Progress) -> list[str]:
-    """Do every job in `workers` processes at a time; returns a sentence for each that failed."""
+def run_jobs(todo: deque[Job], workers: int, progress: Progress) -> list[str]:
+    """Do every job in `workers` processes at a time; returns a sentence for each that failed.
+
+    workers     0 for as many as there are cores
+    """
     failures: list[str] = []
     events: queue.Queue[tuple[_Worker, dict[str, Any]]] = queue.Queue()
     limit = workers or os.cpu_count() or 1

@@ -29,6 +29,7 @@ from spare.records.groups_file import write_groups
 from spare.records.record import DiscoveryRecord, Findings, Kind, RunRecord, Training
 from spare.records.weights_file import write_weights
 from spare.runs.environment import (
+    Threads,
     code_version,
     collected_warnings,
     forget_peak_memory,
@@ -36,7 +37,7 @@ from spare.runs.environment import (
     peak_memory_mb,
     versions,
 )
-from spare.runs.plan import Plan, with_model
+from spare.runs.plan import Plan, check_names, with_model
 from spare.runs.scoring import (
     check_labels,
     check_rule,
@@ -45,8 +46,8 @@ from spare.runs.scoring import (
     rules_of,
     score,
 )
+from spare.runs.values import convert
 from spare.training.loop import Kept, Trained
-from spare.training.selection import rule_named
 from spare.training.stages import Stages
 
 
@@ -66,13 +67,16 @@ def run(
     seed: int,
     folder: Path,
     *,
-    threads: int | None = 1,
+    threads: int = 1,
     progress: Progress = SILENT,
 ) -> Finished:
-    """Infer groups, train and score as planned; done work is found, unfinished work resumed."""
+    """Infer groups, train and score as planned; done work is found, unfinished work resumed.
+
+    threads     0 for all
+    """
     check_seed(seed)
-    if plan.method.trains:
-        rule_named(plan.settings.selection)  # a rule that does not exist is said before any folder
+    seed, threads = int(seed), convert("threads", threads, Threads)
+    check_names(plan)
     loaded: list[Task] = []
 
     def work(partial: Path) -> DiscoveryRecord:

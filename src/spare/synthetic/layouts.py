@@ -11,23 +11,25 @@ pictures.py draws them.
 from __future__ import annotations
 
 import csv
-import inspect
+import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from PIL import Image
 
-from spare.errors import InputError, unknown
 from spare.images.imagenet import RANGES, WNIDS
-from spare.limits import check_seed
+from spare.limits import SEED, Count, Range, Share, check_value
 from spare.progress import SILENT, Progress
 from spare.synthetic.counts import training_counts
 from spare.synthetic.folder import draw_folder
 from spare.synthetic.pictures import animal_scene, bird_scene, portrait, street_scene
 
 SPLITS = ("train", "val", "test")
+#: Pixels a side.
+Side = Annotated[int, Range(16, 2000)]
+Seed = Annotated[int, SEED]
 
 
 # --- UrbanCars: shape decides, background and co-occurring object are shortcuts ---
@@ -38,12 +40,12 @@ KINDS = ("urban", "country")
 def draw_urbancars(
     folder: Path,
     *,
-    size: int = 64,
-    per_class: int = 4000,
-    held_out: int = 125,
-    background: float = 0.95,
-    co_object: float = 0.95,
-    seed: int = 0,
+    size: Side = 64,
+    per_class: Count = 4000,
+    held_out: Count = 125,
+    background: Share = 0.95,
+    co_object: Share = 0.95,
+    seed: Seed = 0,
     progress: Progress = SILENT,
 ) -> Path:
     """Cars in UrbanCars' layout: sedans (urban) and pick-ups (country), told apart by their shape.
@@ -53,12 +55,6 @@ def draw_urbancars(
     background, co_object   share of the training examples whose background (object) agrees with
                             the class; a group gets the product of the two
     """
-    _check(size=(size, 16), per_class=(per_class, 1), held_out=(held_out, 1))
-    for name, share in (("background", background), ("co_object", co_object)):
-        if not 0 <= share <= 1:
-            raise InputError(f"{name} is a share from 0 to 1, not {share}.")
-    check_seed(seed)
-    counts = training_counts(per_class, background, co_object)
     options = {
         "size": size,
         "per_class": per_class,
@@ -67,6 +63,8 @@ def draw_urbancars(
         "co_object": float(co_object),
         "seed": seed,
     }
+    _check(draw_urbancars, options)
+    counts = training_counts(per_class, background, co_object)
 
     def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
         for split_number, split in enumerate(SPLITS):
@@ -106,10 +104,10 @@ WATER_PLACES = ("ocean", "lake/natural")
 def draw_waterbirds(
     folder: Path,
     *,
-    size: int = 64,
-    majority: int = 12,
-    per_group: int = 4,
-    seed: int = 0,
+    size: Side = 64,
+    majority: Count = 12,
+    per_group: Count = 4,
+    seed: Seed = 0,
     progress: Progress = SILENT,
 ) -> Path:
     """Birds in front of land or water in Waterbirds' layout; `size` high and a quarter wider.
@@ -117,9 +115,8 @@ def draw_waterbirds(
     majority    training images in each group whose background agrees with the bird
     per_group   training images in each other group, and images in every group of val and of test
     """
-    _check(size=(size, 16), majority=(majority, 1), per_group=(per_group, 1))
-    check_seed(seed)
     options = {"size": size, "majority": majority, "per_group": per_group, "seed": seed}
+    _check(draw_waterbirds, options)
     plan = _group_plan(majority, per_group, majorities=(0, 3))
 
     def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
@@ -158,9 +155,9 @@ CELEBA_SIZE = (178, 218)
 def draw_celeba(
     folder: Path,
     *,
-    majority: int = 12,
-    per_group: int = 4,
-    seed: int = 0,
+    majority: Count = 12,
+    per_group: Count = 4,
+    seed: Seed = 0,
     progress: Progress = SILENT,
 ) -> Path:
     """Faces in CelebA's layout: blond or dark hair (the class), long or short (Male).
@@ -170,9 +167,8 @@ def draw_celeba(
 
     Of the other attributes only dark hair is drawn; the rest are random.
     """
-    _check(majority=(majority, 1), per_group=(per_group, 1))
-    check_seed(seed)
     options = {"majority": majority, "per_group": per_group, "seed": seed}
+    _check(draw_celeba, options)
     plan = _group_plan(majority, per_group, majorities=(0, 1, 2))
 
     def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
@@ -198,10 +194,10 @@ def draw_celeba(
 def draw_restricted_imagenet(
     folder: Path,
     *,
-    size: int = 64,
-    train: int = 2,
-    val: int = 2,
-    seed: int = 0,
+    size: Side = 64,
+    train: Count = 2,
+    val: Count = 2,
+    seed: Seed = 0,
     progress: Progress = SILENT,
 ) -> Path:
     """Animals in ImageNet's layout: 1000 folders, with images in those that belong to a class.
@@ -210,9 +206,8 @@ def draw_restricted_imagenet(
 
     The names of the folders are made up; only their number and their order are ImageNet's.
     """
-    _check(size=(size, 16), train=(train, 1), val=(val, 1))
-    check_seed(seed)
     options = {"size": size, "train": train, "val": val, "seed": seed}
+    _check(draw_restricted_imagenet, options)
     wnids = [f"n{1_440_764 + 11_000 * i:08d}" for i in range(WNIDS)]
     used = [(kind, i) for kind, (first, last) in RANGES.items() for i in range(first, last + 1)]
 
@@ -236,10 +231,15 @@ def draw_restricted_imagenet(
 # --- What the layouts share ---
 
 
-def _check(**given: tuple[int, int]) -> None:
-    for name, (value, least) in given.items():
-        if value < least:
-            raise InputError(f"{name} is a whole number of at least {least}, not {value}.")
+def options_of(layout: Callable[..., Path]) -> dict[str, Any]:
+    """What a layout may be told, with types and ranges."""
+    hints = typing.get_type_hints(layout, include_extras=True)
+    return {name: kind for name, kind in hints.items() if hasattr(kind, "__metadata__")}
+
+
+def _check(layout: Callable[..., Path], options: Mapping[str, Any]) -> None:
+    for name, kind in options_of(layout).items():
+        check_value(name, options[name], kind)
 
 
 def _group_plan(
@@ -267,27 +267,3 @@ DRAWN: dict[str, Callable[..., Path]] = {
     "celeba": draw_celeba,
     "restricted_imagenet": draw_restricted_imagenet,
 }
-
-
-def draw(
-    layout: Callable[..., Path],
-    folder: Path,
-    options: Mapping[str, str],
-    progress: Progress = SILENT,
-) -> Path:
-    """Draw with options that are still text, as the command line has them."""
-    known = {
-        name: type(parameter.default)
-        for name, parameter in inspect.signature(layout).parameters.items()
-        if isinstance(parameter.default, int | float)
-    }
-    values: dict[str, int | float] = {}
-    for name, word in options.items():
-        if name not in known:
-            raise unknown("option", name, known)
-        try:
-            values[name] = known[name](word)
-        except ValueError:
-            kind = "a whole number" if known[name] is int else "a number"
-            raise InputError(f"{name} is {kind}, not {word!r}.") from None
-    return layout(folder, **values, progress=progress)

@@ -15,6 +15,7 @@ import numpy as np
 
 from spare.errors import InputError, SpareWarning
 from spare.groups.weights import GroupSampling
+from spare.limits import ARRAY
 
 Batches = Callable[[np.random.Generator], list[np.ndarray]]
 
@@ -26,6 +27,7 @@ def shuffled(n: int, batch_size: int) -> Batches:
 
 def repeated(copies: np.ndarray, batch_size: int) -> Batches:
     """Every example as often as `copies` says, in random order; a longer epoch."""
+    ARRAY.check(8 * int(copies.sum()), "an epoch of repeated examples")
     rows = np.repeat(np.arange(len(copies)), copies)
     return lambda rng: _in_batches(rng.permutation(rows), batch_size)
 

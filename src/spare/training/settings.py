@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from spare.errors import InputError, unknown
+from spare.limits import Count, NotNegative, Positive, Range, Share, check_ranges
 from spare.training.device import DEVICES, PRECISIONS
 
 OPTIMIZERS = ("sgd", "adamw")
@@ -16,34 +18,35 @@ SCHEDULES = ("constant", "cosine", "linear", "step")
 class Settings:
     """How a model is trained. Presets and `--set` change these."""
 
-    epochs: int = 20
-    batch_size: int = 32
+    epochs: Count = 20
+    batch_size: Count = 32
     #: Batches whose gradients are averaged into one step.
-    accumulate: int = 1
+    accumulate: Count = 1
     #: sgd (with momentum) or adamw (which ignores momentum and nesterov).
     optimizer: str = "sgd"
-    lr: float = 1e-3
-    weight_decay: float = 1e-3
-    momentum: float = 0.9
+    lr: Positive = 1e-3
+    weight_decay: NotNegative = 1e-3
+    momentum: Share = 0.9
     nesterov: bool = False
     #: constant, cosine or linear (to 0 at the end), or step (times lr_drop at each of lr_steps).
     schedule: str = "constant"
-    lr_drop: float = 0.1
-    lr_steps: tuple[int, ...] = ()
-    warmup_epochs: float = 0.0
+    lr_drop: Share = 0.1
+    lr_steps: tuple[Count, ...] = ()
+    warmup_epochs: NotNegative = 0.0
     #: Decay of a moving average of the weights, which is then what is evaluated; 0 for none.
-    ema: float = 0.0
+    ema: Annotated[float, Range(0, 1, open_high=True)] = 0.0
     #: Name of the rule that selects the epoch; see `spare list rules`.
     selection: str = "val_worst_group"
-    eval_batch_size: int = 1000
+    eval_batch_size: Count = 1000
     #: Loader processes, for data that is not in memory.
-    workers: int = 2
+    workers: Annotated[int, Range(0, 256)] = 2
     #: Where models are trained.
     device: str = "cpu"
     #: float32, or bfloat16 for the forward pass.
     precision: str = "float32"
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         for name, known in (
             ("schedule", SCHEDULES),
             ("optimizer", OPTIMIZERS),
@@ -55,18 +58,8 @@ class Settings:
             raise InputError(
                 f"device can only be {', '.join(DEVICES)} so far, not {self.device!r}."
             )
-        for name, lowest in (
-            ("epochs", 1),
-            ("batch_size", 1),
-            ("accumulate", 1),
-            ("eval_batch_size", 1),
-        ):
-            if getattr(self, name) < lowest:
-                raise InputError(f"{name} is at least {lowest}, not {getattr(self, name)}.")
-        if not (self.lr > 0 and math.isfinite(self.lr)):
-            raise InputError(f"lr is a positive number, not {self.lr}.")
-        if not 0 <= self.ema < 1:
-            raise InputError(f"ema is from 0 to below 1, not {self.ema}.")
+        if self.nesterov and self.optimizer == "sgd" and not self.momentum:
+            raise InputError("nesterov needs a momentum above 0.")
 
 
 def learning_rate(settings: Settings, epoch: float) -> float:
