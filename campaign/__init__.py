@@ -5,6 +5,6 @@
     python -m campaign.kills --cases 20     one part alone
     python -m campaign.report               docs/reliability.md, from results/reliability
 
-A part is a module with a `main`; it tries `--cases` cases from `--seed` on, prints what it does, and
-writes its counts to `--out`. What parts share is in `campaign.common`.
+A part is a module with a `main`; it tries `--cases` cases from `--seed` on, prints what it does,
+and writes its counts to `--out`. What parts share is in `campaign.common`.
 """

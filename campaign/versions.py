@@ -2,9 +2,9 @@
 
     python -m campaign.versions --which oldest,3.12,3.13
 
-Each combination gets a fresh virtual environment (about 6 GB, removed afterwards) and a clone of the
-last commit. `oldest` is the oldest Python with every dependency at its lower bound; a number is that
-Python with the newest versions.
+Each combination gets a fresh virtual environment (about 6 GB, removed afterwards) and a clone of
+the last commit. `oldest` is the oldest Python with every dependency at its lower bound; a number is
+that Python with the newest versions.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ PYTHONS = ("3.11", "3.12", "3.13")
 OLDEST = "oldest"
 #: What a virtual environment and the packages on their way into it take at most.
 ROOM = 12 * 1024**3
-#: Tools whose lower bounds are not the users': the newest are taken.
-TOOLS = ("pytest", "pytest-xdist", "playwright", "hypothesis", "ruff", "mypy")
 
 
 def main(words: list[str] | None = None) -> int:
@@ -97,9 +95,10 @@ def try_versions(which: str, python: Path, folder: Path) -> tuple[dict[str, obje
         words += ["--constraint", str(constraints)]
     with pip_log.open("w") as log:
         newer = subprocess.run([*pip, "--upgrade", "pip>=25.1"], stdout=log, stderr=log)
-        done = newer.returncode or subprocess.run(
-            [*pip, "--no-cache-dir", *words], stdout=log, stderr=log
-        ).returncode
+        done = (
+            newer.returncode
+            or subprocess.run([*pip, "--no-cache-dir", *words], stdout=log, stderr=log).returncode
+        )
     if done:
         errors = [line for line in pip_log.read_text().splitlines() if "ERROR" in line]
         return {"installed": False}, f"it cannot be installed: {' '.join(errors)[:500]}"

@@ -63,10 +63,21 @@ class Row(TypedDict):
     spare_minus_this: NotRequired[Difference]
 
 
+class FailedRun(TypedDict):
+    """A run of a bench that failed: the same command tries it again."""
+
+    method: str
+    seed: int
+    #: One line.
+    why: str
+
+
 class BenchTable(TypedDict):
     """table.json."""
 
     rows: list[Row]
+    #: The runs that are in no row; a bench in which all went well has none.
+    failures: NotRequired[list[FailedRun]]
     command: NotRequired[str]
 
 
