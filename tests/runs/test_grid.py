@@ -15,7 +15,7 @@ from spare.errors import InputError, RunError
 from spare.methods import METHODS
 from spare.progress import Progress
 from spare.report.text import bench_text
-from spare.runs.grid import RunsFailed, plan_grid
+from spare.runs.grid import FinishedBench, RunsFailed, plan_grid
 from spare.runs.table import mean_and_spread, table
 from tests.walks import bench
 
@@ -110,10 +110,25 @@ def test_a_run_that_fails_is_named_and_the_others_go_on_and_are_shown(tmp_path, 
     assert "erm-seed0 failed: selection rule" in err
     assert "spare: error: 1 of the runs failed: erm-seed0: selection rule" in err.splitlines()[-1]
     assert (tmp_path / "spare-seed0" / "run.json").exists()
-    (row,) = json.loads((tmp_path / "table.json").read_text())["rows"]
+    table = json.loads((tmp_path / "table.json").read_text())
+    (row,), (failed,) = table["rows"], table["failures"]
+    assert (failed["method"], failed["seed"]) == ("erm", 0)
+    assert failed["why"].startswith("selection rule")
+    assert out.splitlines()[-1].split()[:4] == ["erm", "0", "selection", "rule"]
     shown = next(line.split() for line in out.splitlines() if line.startswith("spare "))
     assert f"{row['peak_memory_mb']:.0f}" in shown
-    assert (tmp_path / "report.html").is_file()
+    page = (tmp_path / "report.html").read_text()
+    assert "1 run failed" in page
+    assert "selection rule" in page[page.index('id="failed"') :]
+
+
+def test_of_many_failed_runs_the_error_names_a_few_and_the_table_all(tmp_path):
+    failures = [{"method": "erm", "seed": seed, "why": "no luck"} for seed in range(20)]
+    bench = FinishedBench(tmp_path, {"rows": [], "failures": failures}, {})
+    said = str(RunsFailed(failures, bench))
+    assert said.startswith("20 of the runs failed: erm-seed0: no luck; erm-seed1: no luck; ")
+    assert f"and 17 more, which {tmp_path / 'table.json'} names" in said
+    assert bench_text(bench.table).count("no luck") == 20
 
 
 def test_where_no_run_is_left_there_is_only_the_reason(tmp_path, capsys):

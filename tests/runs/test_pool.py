@@ -47,8 +47,9 @@ def test_a_worker_that_is_killed_loses_its_run_and_another_does_the_rest(tmp_pat
     lines = []
     jobs = deque([job(tmp_path, epochs=200), *(job(tmp_path, seed=i, epochs=1) for i in (1, 2))])
     failures = run_jobs(jobs, 1, Progress(report=report, say=lines.append))
-    assert failures == ["erm-seed0: its process ended with code -9"]
-    assert lines[0] == "erm-seed0 failed: its process ended with code -9"
+    why = "its process was ended by SIGKILL"
+    assert failures == [{"method": "erm", "seed": 0, "why": why}]
+    assert lines[0] == f"erm-seed0 failed: {why}"
     assert lines[1:] == ["erm-seed1 is done", "erm-seed2 is done"]
     assert (tmp_path / "erm-seed1" / "run.json").is_file()
     assert (tmp_path / "erm-seed0.partial").is_dir()  # the same command continues it

@@ -93,10 +93,21 @@ class Row(TypedDict):
     spare_minus_this: NotRequired[Difference]
 
 
+class FailedRun(TypedDict):
+    """A run of a bench that failed: the same command tries it again."""
+
+    method: str
+    seed: int
+    #: One line.
+    why: str
+
+
 class BenchTable(TypedDict):
     """table.json."""
 
     rows: Annotated[list[Row], msgspec.Meta(max_length=MOST_ROWS)]
+    #: The runs that are in no row; a bench in which all went well has none.
+    failures: NotRequired[Annotated[list[FailedRun], msgspec.Meta(max_length=MOST_ROWS)]]
     command: NotRequired[str]
 
 

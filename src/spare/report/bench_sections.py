@@ -7,7 +7,7 @@ from spare.report.sections import Section, percent
 
 
 def bench_sections(table: BenchTable) -> list[Section]:
-    """Every method over its seeds, and how far SPARE is above each."""
+    """Every method over its seeds, how far SPARE is above each, and the runs that failed."""
     rows = table["rows"]
     split = rows[0]["split"] if rows else "test"
     sections = [
@@ -52,6 +52,15 @@ def bench_sections(table: BenchTable) -> list[Section]:
                 "spare minus each, in points, over the seeds that both have (95 % interval):",
                 ["method", "worst group", "average", "last epoch: worst", "average", "seeds"],
                 compared,
+            )
+        )
+    failures = table.get("failures", [])
+    if failures:
+        sections.append(
+            Section(
+                "runs that failed, and are in no row; the same command tries them again:",
+                ["method", "seed", "why"],
+                [[run["method"], str(run["seed"]), run["why"]] for run in failures],
             )
         )
     return sections

@@ -75,6 +75,7 @@ def render(
             ),
             groups=_groups(split, [row["method"] for row in ordered], runs),
             recovery=recovery(runs),
+            failures=table.get("failures", []),
             command=table.get("command", ""),
             saliency=worst_group_panels(looking, pictured) if pictured and looking else None,
         )

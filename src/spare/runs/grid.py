@@ -1,7 +1,8 @@
 """A grid of runs: every method with every seed, in worker processes; and the table over them.
 
 A bench folder holds one run folder per method and seed, and `table.json`. A run that is complete is
-skipped, one that was interrupted is continued, so the same command can be given again at any time.
+skipped, one that was interrupted is continued, one that failed is tried again, so the same command
+can be given again at any time.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from spare.errors import InputError, Interrupted, RunError, SpareError, unknown
 from spare.limits import SEED
 from spare.methods import METHODS, method_named
 from spare.progress import SILENT, Progress
-from spare.records.bench_table import BenchTable, write_table
+from spare.records.bench_table import BenchTable, FailedRun, write_table
 from spare.records.folder import finished
-from spare.records.layout import RUN, run_name
+from spare.records.layout import RUN, TABLE, run_name
 from spare.records.record import RunRecord, read_run
 from spare.runs.environment import Threads
 from spare.runs.plan import Plan, check_names, known_settings, make_plan
@@ -40,11 +41,21 @@ class FinishedBench:
     plans: dict[str, Plan]
 
 
+#: Failed runs that the error names; the table names all.
+SAID = 3
+
+
 class RunsFailed(RunError):
     """Some runs of a grid failed; `bench` has the others."""
 
-    def __init__(self, failures: Sequence[str], bench: FinishedBench):
-        super().__init__(f"{len(failures)} of the runs failed: {'; '.join(failures)}")
+    def __init__(self, failures: Sequence[FailedRun], bench: FinishedBench):
+        said = [f"{run_name(run['method'], run['seed'])}: {run['why']}" for run in failures[:SAID]]
+        if len(failures) > SAID:
+            said.append(f"and {len(failures) - SAID} more, which {bench.folder / TABLE} names")
+        super().__init__(
+            f"{len(failures)} of the runs failed: {'; '.join(said)} (the same command tries them "
+            f"again)"
+        )
         self.bench = bench
 
 
@@ -91,6 +102,8 @@ def bench(
         if job.name not in records and (job.folder / RUN).exists():
             records[job.name] = read_run(job.folder)
     summary = table(records[job.name] for job in grid.jobs if job.name in records)
+    if failures:
+        summary["failures"] = failures
     summary["command"] = grid.command
     write_table(out, summary)
     bench = FinishedBench(out, summary, grid.plans)
@@ -165,8 +178,8 @@ def _check(methods: Sequence[str], seeds: Sequence[int]) -> None:
             raise InputError(f"{what} {twice[0]!r} is named twice.")
 
 
-def _run_here(todo: deque[Job], grid: Grid, progress: Progress) -> list[str]:
-    """One run after the other in this process; returns a sentence for each that failed."""
+def _run_here(todo: deque[Job], grid: Grid, progress: Progress) -> list[FailedRun]:
+    """One run after the other in this process; returns those that failed, and why."""
     failures = []
     for job in todo:
         try:
@@ -176,8 +189,8 @@ def _run_here(todo: deque[Job], grid: Grid, progress: Progress) -> list[str]:
             raise
         except Exception as error:  # whatever a model or data of the user's own raises
             message = str(error) if isinstance(error, SpareError) else repr(error)
-            failures.append(f"{job.name}: {message}")
-            progress.say(f"{job.name} failed: {message}")
+            failures.append(job.failed(message))
+            progress.say(f"{job.name} failed: {failures[-1]['why']}")
     return failures
 
 

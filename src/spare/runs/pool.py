@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 
 from spare.errors import Interrupted
 from spare.progress import Progress
+from spare.records.bench_table import FailedRun
 from spare.runs.environment import PARENT
 from spare.runs.worker import Job
 
@@ -21,12 +23,12 @@ from spare.runs.worker import Job
 LAST_LINES = 20
 
 
-def run_jobs(todo: deque[Job], workers: int, progress: Progress) -> list[str]:
-    """Do every job in `workers` processes at a time; returns a sentence for each that failed.
+def run_jobs(todo: deque[Job], workers: int, progress: Progress) -> list[FailedRun]:
+    """Do every job in `workers` processes at a time; returns those that failed, and why.
 
     workers     0 for as many as there are cores
     """
-    failures: list[str] = []
+    failures: list[FailedRun] = []
     events: queue.Queue[tuple[_Worker, dict[str, Any]]] = queue.Queue()
     limit = workers or os.cpu_count() or 1
     pool: list[_Worker] = []
@@ -57,8 +59,8 @@ def run_jobs(todo: deque[Job], workers: int, progress: Progress) -> list[str]:
                 if job is None or (stopping and event["end"]):
                     continue
                 if event["end"]:
-                    failures.append(f"{job.name}: {event['end']}")
-                    progress.say(f"{job.name} failed: {event['end']}")
+                    failures.append(job.failed(event["end"]))
+                    progress.say(f"{job.name} failed: {failures[-1]['why']}")
                 else:
                     progress.report(f"{job.name}/done", 1, 1)
                     progress.say(f"{job.name} is done")
@@ -126,7 +128,10 @@ class _Worker:
         errors.join()
         code = self.process.wait()
         lines = [line.strip() for line in last if line.strip()]
-        reason = lines[-1] if code and lines else f"its process ended with code {code}"
+        if code < 0:  # what it said before that is not why
+            reason = f"its process was ended by {signal.Signals(-code).name}"
+        else:
+            reason = lines[-1] if code and lines else f"its process ended with code {code}"
         self._events.put((self, {"end": reason, "gone": True}))
 
     def close(self) -> None:

@@ -22,9 +22,11 @@ from spare.datasets import Source
 from spare.errors import SpareError
 from spare.methods import method_named
 from spare.progress import Progress
+from spare.records.bench_table import FailedRun
 from spare.runs.environment import stop_on_signal
 from spare.runs.plan import make_plan
 from spare.runs.run import run
+from spare.text import printable
 
 #: Seconds between two reports of progress.
 BETWEEN_REPORTS = 0.5
@@ -43,6 +45,9 @@ class Job:
     @property
     def name(self) -> str:
         return self.folder.name
+
+    def failed(self, why: str) -> FailedRun:
+        return {"method": self.method, "seed": self.seed, "why": printable(why)}
 
     def to_json(self) -> str:
         plain = asdict(self) | {
