@@ -203,7 +203,7 @@ def _cluster_class(
     possible = list(range(2, min(k_max, distinct) + 1)) if k is None else [min(k, distinct)]
     note = ""
     if k is not None and distinct < k:
-        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {k}"
+        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {shown(k)}"
 
     if by_means and len(possible) > 1 and possible[-1] == len(points) and _all_apart(points):
         possible.pop()  # k-means would find clusters of one point each, which have no score
