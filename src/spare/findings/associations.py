@@ -16,6 +16,7 @@ import numpy as np
 
 from spare.data.task import Task
 from spare.data.viewing import pictures
+from spare.groups.arrays import rows_by_class
 from spare.images.statistics import image_statistics, size_statistics
 from spare.records.record import Association, Excess
 
@@ -68,11 +69,11 @@ def associations(
     """
     rng = np.random.default_rng([seed, 0xA550C])
     ranked: list[Association] = []
+    rows_of = rows_by_class(labels)
     for attribute, codes in attributes.items():
         lumped, names = _lumped(np.asarray(codes), values[attribute])
         tables = {
-            label: _table(ids[labels == label], lumped[labels == label], len(names))
-            for label in np.unique(labels).tolist()
+            label: _table(ids[rows], lumped[rows], len(names)) for label, rows in rows_of.items()
         }
         used = [table for _, table in tables.values() if min(_shape(table)) > 1]
         if not used:  # every class has one cluster, or one value
@@ -102,17 +103,37 @@ def pooled_v(tables: Sequence[np.ndarray]) -> float:
     >>> pooled_v([perfect]), pooled_v([none]), round(pooled_v([perfect, none]), 3)
     (1.0, 0.0, 0.577)
     """
-    chi2, largest = 0.0, 0.0
-    for table in tables:
-        rows, columns = _shape(table)
-        n = table.sum()
-        if min(rows, columns) < 2:
-            continue
-        expected = np.outer(table.sum(1), table.sum(0)) / n
-        known = expected > 0
-        chi2 += float((((table - expected) ** 2)[known] / expected[known]).sum())
-        largest += float(n * (min(rows, columns) - 1))
-    return float(np.sqrt(chi2 / largest)) if largest else 0.0
+    return _pooled_v(_stacked(tables))
+
+
+def _stacked(tables: Sequence[np.ndarray]) -> np.ndarray:
+    """Tables of the same columns as one array; those with fewer rows get empty ones."""
+    stack = np.zeros((len(tables), max(map(len, tables)), tables[0].shape[1]), dtype=np.int64)
+    for whole, table in zip(stack, tables, strict=True):
+        whole[: len(table)] = table
+    return stack
+
+
+def _pooled_v(tables: np.ndarray) -> float:
+    """The same for tables that are stacked: all at once, because there may be thousands."""
+    by_row, by_column = tables.sum(2), tables.sum(1)
+    free = np.minimum((by_row > 0).sum(1), (by_column > 0).sum(1)) - 1
+    used = free > 0
+    if not used.any():
+        return 0.0
+    tables, by_row, by_column, free = (a[used] for a in (tables, by_row, by_column, free))
+    n = by_row.sum(1)
+    expected = by_row[:, :, None] * by_column[:, None, :] / n[:, None, None]
+    known = expected > 0
+    terms = (tables - expected)[known] ** 2 / expected[known]
+    # One sum for each table, then over tables in order: rounding is that of a loop over tables.
+    lengths = known.sum((1, 2))
+    firsts = np.cumsum(lengths) - lengths
+    chi2 = np.empty(len(tables))
+    for length in np.unique(lengths):
+        alike = lengths == length
+        chi2[alike] = terms[firsts[alike, None] + np.arange(length)].sum(1)
+    return float(np.sqrt(np.cumsum(chi2)[-1] / np.cumsum(n * free)[-1]))
 
 
 def binned(numbers: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -178,15 +199,14 @@ def _shape(table: np.ndarray) -> tuple[int, int]:
 
 
 def _interval(tables: Sequence[np.ndarray], rng: np.random.Generator) -> list[float]:
-    resampled = [
-        pooled_v(
-            [
-                rng.multinomial(table.sum(), table.ravel() / table.sum()).reshape(table.shape)
-                for table in tables
-            ]
-        )
-        for _ in range(RESAMPLED)
-    ]
+    sizes = [int(table.sum()) for table in tables]
+    shares = [table.ravel() / size for table, size in zip(tables, sizes, strict=True)]
+    stack = _stacked(tables)
+    resampled = []
+    for _ in range(RESAMPLED):
+        for whole, table, size, share in zip(stack, tables, sizes, shares, strict=True):
+            whole[: len(table)] = rng.multinomial(size, share).reshape(table.shape)
+        resampled.append(_pooled_v(stack))
     low, high = np.quantile(resampled, [0.025, 0.975])
     return [float(low), float(high)]
 

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from spare.data.task import Task
+from spare.groups.arrays import rows_by_class
 from spare.records.record import ClassGroups, Cluster, ClustersAtEpoch
 from spare.training.metrics import minority_recovery, true_minority
 
 if TYPE_CHECKING:
     from spare.groups.result import Groups
     from spare.methods.method import EarlyOutputs
+
+#: A direction in which points spread less than this share of the most is rounding.
+ROUNDING = 1e-7
+#: The smallest number that can be divided by.
+TINY = np.finfo(np.float64).tiny
 
 
 def describe_groups(
@@ -76,10 +82,11 @@ def cluster_facts(
     {'size': 1, 'accuracy': 0.0, 'confidence': 0.7, 'mistaken_for': 'dog', 'mistaken_share': 1.0}
     """
     predicted, confidence = probabilities.argmax(1), probabilities.max(1)
+    rows_of = rows_by_class(groups.ids)
     facts: dict[int, Cluster] = {}
     for label, evidence in groups.evidence.items():
         for group in evidence.ids:
-            rows = np.flatnonzero(groups.ids == group)
+            rows = rows_of.get(group, np.empty(0, dtype=np.int64))
             counts = np.bincount(predicted[rows], minlength=probabilities.shape[1])
             right = int(counts[label])
             counts[label] = 0
@@ -102,15 +109,26 @@ def components(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     logits = np.log(np.clip(probabilities.astype(np.float64), 1e-7, None))
     logits -= logits.mean(1, keepdims=True)
     points = np.zeros((len(probabilities), 2), dtype=np.float32)
-    for label in np.unique(labels):
-        rows = labels == label
+    for rows in rows_by_class(labels).values():
         centered = logits[rows] - logits[rows].mean(0)
-        _, axes = np.linalg.eigh(centered.T @ centered)
-        axes = axes[:, ::-1][:, :2]
+        axes = _two_axes(centered)
         # The sign of an axis is arbitrary: its largest loading is made positive.
         axes = axes * np.where(np.abs(axes.max(0)) >= np.abs(axes.min(0)), 1, -1)
         points[rows, : axes.shape[1]] = centered @ axes
     return points
+
+
+def _two_axes(centered: np.ndarray) -> np.ndarray:
+    """The two directions in which centered points spread most, as columns; zeros where none."""
+    if len(centered) >= centered.shape[1]:
+        axes = np.linalg.eigh(centered.T @ centered)[1]
+        return np.asarray(axes[:, ::-1][:, :2])
+    # With many classes of few examples, the products of examples are the much smaller matrix.
+    axes = centered.T @ np.linalg.eigh(centered @ centered.T)[1][:, ::-1][:, :2]
+    lengths = np.linalg.norm(axes, axis=0)
+    return np.asarray(
+        np.where(lengths > ROUNDING * lengths[0], axes / np.maximum(lengths, TINY), 0)
+    )
 
 
 def _by_epoch(

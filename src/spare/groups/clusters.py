@@ -46,6 +46,8 @@ CLEAR_SILHOUETTE = 0.9
 LOW_POWER, HIGH_POWER = 1.0, 2.0
 #: A cluster that gets more than this share of its class's samples is worth a warning.
 LARGE_SHARE = 0.95
+#: Squared distances above this share of the largest squared norm are far beyond rounding.
+APART = 1e-6
 
 
 def infer_groups(
@@ -202,8 +204,10 @@ def _cluster_class(
     possible = list(range(2, min(k_max, distinct) + 1)) if k is None else [min(k, distinct)]
     note = ""
     if k is not None and distinct < k:
-        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {k}"
+        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {shown(k)}"
 
+    if by_means and len(possible) > 1 and possible[-1] == len(points) and _all_apart(points):
+        possible.pop()  # k-means would find clusters of one point each, which have no score
     candidates = clusterings(points, possible, estimator)
     scorable = [c for c in candidates if 2 <= c.codes.max() + 1 <= len(points) - 1]
     scores: dict[int, float] = {}
@@ -223,6 +227,18 @@ def _cluster_class(
     # By the means of k-means' members, not by its centers, which may be a step behind them.
     assign = NearestMean(means) if by_means else assigner(best, ranks, means)
     return ClassClusters(codes, scores, errors, note, assign)
+
+
+def _all_apart(points: np.ndarray) -> bool:
+    """Whether k-means can tell all of these few points apart.
+
+    It loses distances that are small beside the points' norms: of two points nearly the same it
+    may make one cluster even where every point could have its own, and that has a score.
+    """
+    centered = points - points.mean(0)
+    squares = ((centered[:, None] - centered) ** 2).sum(2)
+    np.fill_diagonal(squares, np.inf)
+    return bool(squares.min() > APART * (centered**2).sum(1).max())
 
 
 def _one_cluster(points: np.ndarray, note: str = "") -> ClassClusters:

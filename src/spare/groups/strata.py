@@ -89,7 +89,8 @@ def infer_strata(
     width = points.shape[1]
     prepare = preparation(kind, scaling, points, list(rows_of), normal)
     points = prepare(points)
-    val_points, val_rows_of = points[:0], {}
+    val_points = points[:0]
+    val_rows_of: dict[Any, np.ndarray] = {}
     if val is not None:
         val_points, val_rows_of = _checked_val(val, width)
         val_points = prepare(val_points)

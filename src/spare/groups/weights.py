@@ -68,7 +68,8 @@ class GroupSampling:
         if hasattr(groups, "evidence"):
             power = groups.powers() if power is None else power
             labels = groups.labels if labels is None else labels
-        ids = integers(getattr(groups, "ids", groups), "groups")
+            groups = groups.ids
+        ids = integers(groups, "groups")
         self.names, self.codes, self.sizes = np.unique(ids, return_inverse=True, return_counts=True)
         self.order = np.argsort(self.codes, kind="stable")
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
