@@ -20,6 +20,7 @@ import shutil
 import stat
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -45,6 +46,8 @@ CHECKPOINT = ".checkpoint"
 TEMPORARY = ".tmp"
 #: What `write_atomic` calls a file while it is not whole: the file's name, and the process.
 _TEMPORARY_NAME = re.compile(rf"\.(.+)\.\d+{re.escape(TEMPORARY)}", re.DOTALL)
+#: Where a file of tensors says what its bytes add up to.
+CHECKSUM = "crc32"
 #: JSON holds larger numbers than anything here can count or compute with.
 LARGEST_WHOLE_NUMBER = 2**63 - 1
 
@@ -281,7 +284,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     from safetensors.torch import save
 
     on_host = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    write_bytes(path, save(on_host, metadata=dict(about)))
+    metadata = dict(about) | {CHECKSUM: _checksum(on_host)}
+    write_bytes(path, save(on_host, metadata=metadata))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -291,13 +295,28 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         ARRAY.check(file_size(path), str(path))  # a tensor is as large there as in memory
         with safe_open(path, framework="pt") as file:
             names = file.keys()
-            return {name: file.get_tensor(name) for name in names}, dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in names}
+            about = dict(file.metadata() or {})
+        if about.pop(CHECKSUM, None) not in (None, _checksum(tensors)):
+            raise ValueError("its bytes have changed since they were written")
+        return tensors, about
     except SpareError:
         raise
     except Exception as error:  # its own errors, and whatever torch makes of an odd type or shape
         raise RunError(
             f"{path} cannot be read ({why_not(error)}): delete it and run the same command again."
         ) from error
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    """Changes when a byte of a tensor does, as it may on a disk that is failing."""
+    import torch
+
+    value = 0
+    for name in sorted(tensors):
+        data = tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy()
+        value = zlib.crc32(data, zlib.crc32(name.encode(), value))
+    return f"{value:08x}"
 
 
 @contextlib.contextmanager
