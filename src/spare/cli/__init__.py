@@ -16,11 +16,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from spare.runs.signals import SIGNALS, stop_on_signal
+from spare.runs.signals import stop_on_signal
 
 STOPPED = 130
-#: What threads of other libraries get to end in after a stop.
-SECONDS_TO_END = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -38,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             with contextlib.suppress(OSError):
                 os.write(2, b"spare: stopped.\n")
     if arguments is None:  # a process of its own, which ends here
-        for number in (*SIGNALS, signal.SIGALRM):
-            signal.signal(number, lambda *_: os._exit(STOPPED))
-        if code == STOPPED:
-            signal.alarm(SECONDS_TO_END)
+        if code == STOPPED:  # at once: threads of other libraries may not have noticed
+            os._exit(STOPPED)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is done, and said
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.exit(code)

@@ -9,7 +9,10 @@ from collections.abc import Callable, Sequence
 
 from cyclopts import CycloptsError
 
-from spare.cli import data, listing, pages, running  # noqa: F401  (each adds its verbs)
+# isort: off
+from spare.cli import data, running, pages, listing  # noqa: F401  (verbs, as they are listed)
+
+# isort: on
 from spare.cli.app import app
 from spare.cli.console import Bars, complain, discard_output, open_streams
 from spare.errors import Interrupted, SpareError, reason
