@@ -87,9 +87,9 @@ def make_place(base: Path) -> Place:
 
     from spare import api
     from spare.errors import Interrupted
+    from spare.files import write_json
     from spare.progress import SILENT, Progress
     from spare.runs.table import table
-    from spare.files import write_json
 
     place = Place(base)
     os.environ["SPARE_CACHE"] = str(base / "cache")
@@ -326,7 +326,7 @@ def other_groups(folder: Path, place: Place, rng: random.Random) -> str:
         table = pa.concat_tables([table, table])
     elif how == "many":
         many = pa.array(np.zeros(21_000_000, dtype=np.int8))
-        table = pa.table({column: many for column in ("id", "cluster", "label")})
+        table = pa.table(dict.fromkeys(("id", "cluster", "label"), many))
     elif how == "twice":
         table = table.append_column(name, table[name])
     elif how == "metadata":

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spare.cli import app, main
+from spare.cli import main
+from spare.cli.program import app
 from spare.methods import METHODS
 from spare.records.record import FORMAT
 

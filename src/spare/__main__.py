@@ -5,6 +5,6 @@ import sys
 if sys.path and sys.path[0] in ("", os.getcwd()):
     del sys.path[0]
 
-from spare.cli.app import main
+from spare.cli import main
 
 main()

@@ -52,7 +52,7 @@ NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did y
             ["train", "digits", "--set", "nesterov=perhaps"],
             "nesterov is true or false, not 'perhaps'.",
         ),
-        (["bench", "digits", "--seeds", "0,x"], "a seed is a whole number of at least 0, not 'x'."),
+        (["bench", "digits", "--seeds", "0,x"], "seeds is a whole number, not 'x'."),
         (
             ["trian", "digits"],
             'Unknown command "trian". Did you mean "train"? Available commands: data, demo, '
@@ -60,7 +60,7 @@ NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did y
         ),
         (
             ["train", "digits", "--seed", "-1"],
-            "a seed is a whole number of at least 0, not -1.",
+            "a seed is from 0 to 4,294,967,295, not -1.",
         ),
         (["train"], 'Command "train" parameter --task requires an argument.'),
         (["train", "digits", "--sed", "1"], "Unknown option: --sed. Did you mean --seed?"),

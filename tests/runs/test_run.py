@@ -25,9 +25,9 @@ from spare.errors import DataError, InputError, Interrupted, RunError
 from spare.methods import METHODS, method_named
 from spare.progress import SILENT, Progress
 from spare.records.weights_file import read_weights
-from spare.runs.environment import stop_on_signal
 from spare.runs.plan import make_plan
 from spare.runs.restore import network_with
+from spare.runs.signals import stop_on_signal
 from tests.walks import discover, run
 
 QUICK = {"epochs": "2"}
@@ -465,7 +465,7 @@ def test_many_signals_at_once_stop_it_just_as_one_does():
     """A parent that is told to stop tells its workers again and again."""
     code = """
 import time
-from spare.runs.environment import stop_on_signal
+from spare.runs.signals import stop_on_signal
 with stop_on_signal() as should_stop:
     print("ready", flush=True)
     while not should_stop():

@@ -1,17 +1,15 @@
-"""The program itself, the options that verbs share, and how it ends."""
+"""The program itself, and the options that verbs share."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, Parameter
 
 import spare
-from spare.errors import InputError, Interrupted, SpareError
+from spare.errors import InputError
 
 app = App(
     name="spare",
@@ -87,24 +85,3 @@ def settings_of(pairs: list[str] | None) -> dict[str, str]:
     from spare.runs.values import parse_overrides
 
     return parse_overrides(pairs or [])
-
-
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    try:
-        app(arguments, exit_on_error=False, print_error=False)
-    except CycloptsError as error:
-        print(f"spare: error: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(1)
-    except Interrupted as error:
-        print(f"spare: {error}", file=sys.stderr)
-        sys.exit(130)
-    except SpareError as error:
-        print(f"spare: error: {error}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        print("spare: stopped.", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our output has gone, as in `spare list | head`
-        sys.stderr.close()
-        sys.exit(1)
-    sys.exit(0)

@@ -1,22 +1,96 @@
-"""What a person sees while something is going on: progress bars, and lines between them."""
+"""What a person sees: lines that are safe to show, JSON for machines, and progress bars."""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from spare.errors import SpareError
+from spare.text import printable, printable_lines
+
 if TYPE_CHECKING:
     from spare.progress import Progress
 
+#: How characters are written for an encoding that lacks them; others as a backslash escape.
+SUBSTITUTES = {"±": "+/-", "–": "-", "—": "-", "×": "x", "…": "...", "’": "'", "“": '"', "”": '"'}
 
-def speak(text: str, quiet: bool = False) -> None:
-    print(text, file=sys.stderr if quiet else sys.stdout, flush=True)
+
+class OutputError(SpareError):
+    """What was to be printed could not be; the work itself is done and kept."""
 
 
-def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+def open_streams() -> None:
+    """Make the standard streams safe to write to, whatever they are.
+
+    A stream that is closed leaves its number to the next file that is opened, which would then get
+    what others print; and an encoding may lack the characters of a name.
+    """
+    codecs.register_error("spare", _substituted)
+    with contextlib.suppress(OSError):
+        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(number)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="spare")
+
+
+def _substituted(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    missing = error.object[error.start : error.end]
+    escaped = "".join(
+        SUBSTITUTES.get(c) or c.encode("ascii", "backslashreplace").decode() for c in missing
+    )
+    return escaped, error.end
+
+
+def write(line: object = "") -> None:
+    """Print one line; what a terminal could obey, a line break too, is written as an escape."""
+    _print(printable(line))
+
+
+def write_text(text: object) -> None:
+    """Print a text whose line breaks are ours, such as a table of safe cells."""
+    _print(printable_lines(text))
+
+
+def write_json(value: Any) -> None:
+    """Print JSON, in characters that every encoding has."""
+    _print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def _print(text: str) -> None:
+    if sys.stdout is None:
+        raise OutputError("standard output is closed: what was made is kept.")
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        discard_output()
+        raise
+    except OSError as error:
+        discard_output()
+        raise OutputError(
+            f"standard output cannot be written ({error.strerror}): what was made is kept."
+        ) from error
+
+
+def complain(line: object) -> None:
+    """Print one line to standard error, where nobody may be."""
+    with contextlib.suppress(OSError, ValueError):
+        print(printable(line), file=sys.stderr, flush=True)
+
+
+def discard_output() -> None:
+    """Let what is still to be written go nowhere, or it would be tried again at the very end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 #: Words for the phases of a run, as a person reads them beside a bar.
@@ -43,6 +117,9 @@ class Bars:
     Opened before the heavy imports, which take seconds themselves.
     """
 
+    #: Whether a signal has come; the program says how to find out.
+    should_stop: Callable[[], bool] = staticmethod(lambda: False)
+
     def __enter__(self) -> Bars:
         self._display: Any = None
         self._bars: dict[str, Any] = {}
@@ -66,11 +143,11 @@ class Bars:
         if self._display is not None:
             self._display.stop()
 
-    def progress(self, should_stop: Callable[[], bool] = lambda: False) -> Progress:
+    def progress(self) -> Progress:
         """What is passed down to the work."""
         from spare.progress import Progress
 
-        return Progress(self.report, self.say, should_stop)
+        return Progress(self.report, self.say, self.should_stop)
 
     def report(self, what: str, done: int, total: int) -> None:
         """Move a bar; `run/phase` is the bar of one run of a bench."""
@@ -87,7 +164,7 @@ class Bars:
                 self._display.remove_task(self._bars.pop(run))
             return
         text = PHASES.get(phase, phase)
-        text = f"{run}: {text}" if run else text
+        text = printable(f"{run}: {text}" if run else text)
         if key not in self._bars:
             self._bars[key] = self._display.add_task(text, total=total)
         self._display.update(
@@ -96,6 +173,7 @@ class Bars:
 
     def say(self, line: str) -> None:
         if self._display is not None:
-            self._display.console.print(line, markup=False, highlight=False)
+            line = printable(line)
+            self._display.console.print(line, markup=False, highlight=False, emoji=False)
         else:
-            print(line, file=sys.stderr, flush=True)
+            complain(line)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from spare.cli.app import Data, Json, Set, app, settings_of
-from spare.cli.console import Bars, print_json
+from spare.cli.console import Bars, write, write_json, write_text
 
 data_app = App(name="data", help="Fetch data sets, or see which are there.")
 app.command(data_app)
@@ -23,7 +23,7 @@ def get(name: str, *, data: Data = None) -> None:
     source = source_named(name)
     if not hasattr(source, "get"):
         there = source.present(data_root(data))
-        print(f"{name} is there" if there else source.where(data_root(data)))
+        write(f"{name} is there" if there else source.where(data_root(data)))
         return
     with Bars() as bars:
 
@@ -32,7 +32,7 @@ def get(name: str, *, data: Data = None) -> None:
             bars.report(line, 0, 1)
 
         folder = source.get(data_root(data), say)
-    print(f"{name} is in {folder}, and was checked")
+    write(f"{name} is in {folder}, and was checked")
 
 
 @data_app.command(name="list")
@@ -44,11 +44,11 @@ def list_(*, data: Data = None, json: Json = False) -> None:
     root = data_root(data)
     present = {name: source_named(name).present(root) for name in SOURCES}
     if json:
-        print_json({"root": str(root), "present": present})
+        write_json({"root": str(root), "present": present})
         return
-    print(f"data folder: {root}")
+    write(f"data folder: {root}")
     rows = [[n, SOURCES[n], "there" if ok else f"spare data get {n}"] for n, ok in present.items()]
-    print(table_text(["name", "what", "here"], rows))
+    write_text(table_text(["name", "what", "here"], rows))
 
 
 @data_app.command(name="draw")
@@ -99,7 +99,7 @@ def cache(
     folder = cache.cache_folder()
     usage = cache.clear(folder) if clear else cache.entries(folder)
     if json:
-        print_json({"folder": str(folder), "entries": usage.entries, "bytes": usage.bytes})
+        write_json({"folder": str(folder), "entries": usage.entries, "bytes": usage.bytes})
         return
     what = "removed" if clear else "in the cache"
-    print(f"{usage.entries} data sets {what}, {usage.bytes / 1e6:,.0f} MB: {folder}")
+    write(f"{usage.entries} data sets {what}, {usage.bytes / 1e6:,.0f} MB: {folder}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from spare.cli.app import Json, app
-from spare.cli.console import print_json
+from spare.cli.console import write_json, write_text
 
 
 @app.command(name="list")
@@ -20,11 +20,11 @@ def list_(
     selection rules, or the settings of a task and method."""
     heads, rows = listing(what, task, method)
     if json:
-        print_json([dict(zip(heads, row, strict=True)) for row in rows])
+        write_json([dict(zip(heads, row, strict=True)) for row in rows])
         return
     from spare.report.text import table_text
 
-    print(table_text(heads, rows))
+    write_text(table_text(heads, rows))
 
 
 def listing(what: str, task: str, method: str) -> tuple[list[str], list[list[Any]]]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from spare.cli.app import Data, Json, Layer, Out, Set, Trust, app, settings_of
-from spare.cli.console import Bars, print_json
+from spare.cli.console import Bars, write, write_json
 
 
 @app.command
@@ -80,6 +80,6 @@ def figure(
 
 def _print_path(what: str, path: Path, json: bool) -> None:
     if json:
-        print_json({"figure" if what == "Figure" else "report": str(path)})
+        write_json({"figure" if what == "Figure" else "report": str(path)})
     else:
-        print(f"{what}: {path}")
+        write(f"{what}: {path}")

@@ -3,57 +3,46 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from spare.cli.app import Common, Json, Out, Task, Threads, app
-from spare.cli.console import Bars, print_json, speak
+from spare.cli.console import Bars, complain, write, write_json, write_text
 
-if TYPE_CHECKING:
-    from spare.progress import Progress
-
-
-@contextmanager
-def stoppable(bars: Bars) -> Iterator[Progress]:
-    """Progress as bars; Ctrl-C ends the work after its next step."""
-    from spare.runs.environment import stop_on_signal
-
-    with stop_on_signal() as should_stop:
-        yield bars.progress(should_stop)
+INTRODUCTION = (
+    "Colored digits: in training 95 % of the digits 0-4 are orange and of 5-9 blue;",
+    "in the test set the color is a coin toss. Who learned digits, and who colors?",
+    "",
+)
 
 
 @app.command
 def demo(*, out: Out = None, json: Json = False) -> None:
     """Colored digits, nothing to download: plain training against SPARE, in under a minute."""
     folder = out or Path("runs/demo")
-    speak(
-        "Colored digits: in training 95 % of the digits 0-4 are orange and of 5-9 blue;\n"
-        "in the test set the color is a coin toss. Who learned digits, and who colors?\n",
-        quiet=json,
-    )
+    for line in INTRODUCTION:
+        complain(line) if json else write(line)
     with Bars() as bars:
         from spare import api
         from spare.report.text import demo_text
 
-        with stoppable(bars) as progress:
-            bench = api.bench(
-                "digits", methods=["erm", "spare"], seeds=[0], out=folder, progress=progress
-            )
+        bench = api.bench(
+            "digits", methods=["erm", "spare"], seeds=[0], out=folder, progress=bars.progress()
+        )
         runs = {run.record["method"]: run for run in bench.runs}
         page = runs["spare"].write_report()
     if json:
         records = {method: run.record for method, run in runs.items()}
-        print_json({"table": bench.table, "runs": records, "report": str(page)})
+        write_json({"table": bench.table, "runs": records, "report": str(page)})
         return
-    print(demo_text(runs["erm"].record, runs["spare"].record))
-    print(f"\nOpen in a browser to see them: {page}")
-    print("Run folders:")
+    write_text(demo_text(runs["erm"].record, runs["spare"].record))
+    write()
+    write(f"Open in a browser to see them: {page}")
+    write("Run folders:")
     for run in bench.runs:
-        print(f"  {run.folder}")
+        write(f"  {run.folder}")
 
 
 @app.command
@@ -75,27 +64,26 @@ def discover(
         from spare.records.layout import GROUPS
 
         arguments = common.arguments()
-        with stoppable(bars) as progress:
-            found = api.discover(
-                task,
-                inference=inference,
-                seed=seed,
-                threads=threads,
-                progress=progress,
-                **arguments,
-            )
+        found = api.discover(
+            task,
+            inference=inference,
+            seed=seed,
+            threads=threads,
+            progress=bars.progress(),
+            **arguments,
+        )
     if json:
-        print_json(found.record | {"folder": str(found.folder)})
+        write_json(found.record | {"folder": str(found.folder)})
         return
-    print(f"{found}\n")
-    print(f"Report, to be opened in a browser: {found.report}")
-    print(f"One row per example: {found.folder / GROUPS}")
+    write_text(f"{found}\n")
+    write(f"Report, to be opened in a browser: {found.report}")
+    write(f"One row per example: {found.folder / GROUPS}")
     for name, sheet in found.sheets().items():
-        print(f"Pictures of {name}, one row per cluster: {sheet}")
+        write(f"Pictures of {name}, one row per cluster: {sheet}")
     command = found.training_command()
     if command:
         data = "" if common.data is None else f" --data {shlex.quote(str(common.data))}"
-        print(f"Next: {command}{data}")
+        write(f"Next: {command}{data}")
 
 
 @app.command
@@ -116,22 +104,21 @@ def train(
         from spare import api
 
         arguments = (common or Common()).arguments()
-        with stoppable(bars) as progress:
-            run = api.train(
-                task,
-                method=method,
-                groups=groups,
-                seed=seed,
-                threads=threads,
-                progress=progress,
-                **arguments,
-            )
+        run = api.train(
+            task,
+            method=method,
+            groups=groups,
+            seed=seed,
+            threads=threads,
+            progress=bars.progress(),
+            **arguments,
+        )
     if json:
-        print_json(run.record | {"folder": str(run.folder)})
+        write_json(run.record | {"folder": str(run.folder)})
         return
-    print(f"{run}\n")
-    print(f"Run folder: {run.folder}")
-    print(f"Report, to be opened in a browser: {run.report}")
+    write_text(f"{run}\n")
+    write(f"Run folder: {run.folder}")
+    write(f"Report, to be opened in a browser: {run.report}")
 
 
 @app.command
@@ -154,19 +141,18 @@ def bench(
         from spare.runs.grid import RunsFailed
 
         arguments = (common or Common()).arguments()
-        with stoppable(bars) as progress:
-            try:
-                done = api.bench(
-                    task, methods=methods, seeds=seeds, jobs=jobs, progress=progress, **arguments
-                )
-            except RunsFailed as failed:  # the others are shown first
-                table = failed.bench.table
-                if table["rows"]:
-                    print_json(table) if json else print(bench_text(table))
-                raise
+        try:
+            done = api.bench(
+                task, methods=methods, seeds=seeds, jobs=jobs, progress=bars.progress(), **arguments
+            )
+        except RunsFailed as failed:  # the others are shown first
+            table = failed.bench.table
+            if table["rows"]:
+                write_json(table) if json else write_text(bench_text(table))
+            raise
     if json:
-        print_json(done.table | {"report": str(done.report)})
+        write_json(done.table | {"report": str(done.report)})
         return
-    print(f"{done}\n")
-    print(f"Report, to be opened in a browser: {done.report}")
-    print(f"Run folders and {TABLE}: {done.folder}")
+    write_text(f"{done}\n")
+    write(f"Report, to be opened in a browser: {done.report}")
+    write(f"Run folders and {TABLE}: {done.folder}")

@@ -15,6 +15,7 @@ from spare.report.sections import (
     percent,
     score_sections,
 )
+from spare.text import printable
 
 
 def table_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -26,7 +27,7 @@ def table_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     a       5
     bcdef  10
     """
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(heads), *cells]) for i in range(len(heads))]
     numeric = numeric_columns(cells, len(heads))
 
@@ -87,9 +88,9 @@ def _text(sections: Iterable[Section]) -> str:
     return "\n\n".join(
         "\n".join(
             [
-                section.heading,
+                printable(section.heading),
                 *([table_text(section.heads, section.rows)] if section.heads else []),
-                *section.notes,
+                *map(printable, section.notes),
             ]
         )
         for section in sections

@@ -1,4 +1,4 @@
-"""What surrounds a run: threads, signals, memory, warnings, and which code it was."""
+"""What surrounds a run: threads, memory, warnings, and which code it was."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import os
 import platform
 import resource
-import signal
 import subprocess
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,8 +24,6 @@ from spare.records.record import Code
 #: Threads of a run, and runs at a time; 0 for all cores.
 Threads = Annotated[int, Range(0, 1024)]
 VERSIONED = ("torch", "torchvision", "numpy", "scikit-learn")
-#: Names the process that a worker must not outlive.
-PARENT = "SPARE_PARENT"
 
 
 @contextlib.contextmanager
@@ -57,25 +54,6 @@ def collected_warnings(say: Callable[[str], None]) -> Iterator[list[str]]:
             )
     for note in notes:
         say(f"warning: {note}")
-
-
-@contextlib.contextmanager
-def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Within it, Ctrl-C and SIGTERM do not break off a step: they are asked for after it.
-
-    A worker process (SPARE_PARENT in its environment) also stops when its parent is gone.
-    """
-    received: list[int] = []  # not an Event: a second signal while it is being set would lock up
-    parent = int(os.environ.get(PARENT, 0))
-    before = {
-        number: signal.signal(number, lambda number, _: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield lambda: bool(received) or (parent != 0 and os.getppid() != parent)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def forget_peak_memory() -> None:

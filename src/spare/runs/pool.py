@@ -16,9 +16,16 @@ from typing import Any
 from spare.errors import Interrupted
 from spare.progress import Progress
 from spare.records.bench_table import FailedRun
-from spare.runs.environment import PARENT
+from spare.runs.signals import PARENT
 from spare.runs.worker import Job
 
+#: Ctrl-C, which a terminal tells every process, is not for a worker: the imports take seconds.
+START = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "from spare.runs.worker import main; main()"
+)
+#: Seconds that a worker has to end in when it is not needed any more.
+PATIENCE = 30.0
 #: Lines of a worker's last words that are kept.
 LAST_LINES = 20
 
@@ -34,11 +41,10 @@ def run_jobs(todo: deque[Job], workers: int, progress: Progress) -> list[FailedR
     pool: list[_Worker] = []
     try:
         while todo or any(worker.job for worker in pool):
-            stopping = progress.should_stop()
-            if stopping:  # a terminal tells the whole group; another process told only this one
+            if progress.should_stop():
                 todo.clear()
                 for worker in pool:
-                    worker.process.terminate()
+                    worker.stop()
             else:
                 _hand_out(todo, pool, limit, events)
             try:
@@ -56,7 +62,8 @@ def run_jobs(todo: deque[Job], workers: int, progress: Progress) -> list[FailedR
                 if event.get("gone"):
                     pool.remove(worker)
                     worker.close()
-                if job is None or (stopping and event["end"]):
+                # Asked anew: a signal may have come to this worker first.
+                if job is None or (event["end"] and progress.should_stop()):
                     continue
                 if event["end"]:
                     failures.append(job.failed(event["end"]))
@@ -67,7 +74,7 @@ def run_jobs(todo: deque[Job], workers: int, progress: Progress) -> list[FailedR
     finally:
         for worker in pool:
             if worker.job is not None:  # something went wrong here: it ends at its next step
-                worker.process.terminate()
+                worker.stop()
             worker.close()
     if progress.should_stop():
         raise Interrupted("stopped; give the same command again to continue from the checkpoints.")
@@ -97,8 +104,9 @@ class _Worker:
         # current folder, which -m would put first on the path, shadows nothing.
         alone = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         self.job: Job | None = None
+        self._told = False
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "spare.runs.worker"],
+            [sys.executable, "-P", "-c", START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -109,6 +117,12 @@ class _Worker:
         self._events = events
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def stop(self) -> None:
+        """Tell it, once, to end after its next step: who is told again ends at once."""
+        if not self._told:
+            self._told = True
+            self.process.terminate()
 
     def give(self, job: Job) -> None:
         self.job = job
@@ -135,11 +149,14 @@ class _Worker:
         self._events.put((self, {"end": reason, "gone": True}))
 
     def close(self) -> None:
-        """Tell it that there are no more jobs, and wait until it is gone."""
+        """Tell it that there are no more jobs, and wait until it is gone, but not forever."""
         if self.process.stdin is not None and not self.process.stdin.closed:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
-        self._reader.join()
+        self._reader.join(PATIENCE)
+        if self._reader.is_alive():
+            self.process.kill()
+            self._reader.join()
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()

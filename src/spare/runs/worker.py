@@ -9,8 +9,10 @@ so a worker lives on from job to job.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -23,9 +25,9 @@ from spare.errors import SpareError
 from spare.methods import method_named
 from spare.progress import Progress
 from spare.records.bench_table import FailedRun
-from spare.runs.environment import stop_on_signal
 from spare.runs.plan import make_plan
 from spare.runs.run import run
+from spare.runs.signals import stop_on_signal
 from spare.text import printable
 
 #: Seconds between two reports of progress.
@@ -77,7 +79,8 @@ def work(jobs: TextIO, events: TextIO) -> None:
         events.write(json.dumps(event) + "\n")
         events.flush()
 
-    with stop_on_signal() as should_stop:
+    # Ctrl-C is told to a whole terminal: it is the parent that decides, and says so.
+    with stop_on_signal((signal.SIGTERM,)) as should_stop, contextlib.suppress(KeyboardInterrupt):
         for line in jobs:
             progress = Progress(
                 report=_throttled(lambda *steps: send({"report": steps})),

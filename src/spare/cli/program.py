@@ -1,0 +1,54 @@
+"""One command from its words to its exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+
+from cyclopts import CycloptsError
+
+# isort: off
+from spare.cli import data, running, pages, listing  # noqa: F401  (verbs, as they are listed)
+
+# isort: on
+from spare.cli.app import app
+from spare.cli.console import Bars, complain, discard_output, open_streams
+from spare.errors import Interrupted, SpareError, reason
+
+__all__ = ["app", "run"]
+
+
+def run(arguments: Sequence[str] | None, should_stop: Callable[[], bool]) -> int:
+    """Do what the words say; whatever a person can put right is one line on standard error."""
+    Bars.should_stop = staticmethod(should_stop)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
+        try:
+            open_streams()
+            app(arguments, exit_on_error=False, print_error=False)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except CycloptsError as error:
+            return _refused(" ".join(str(error).split()))
+        except Interrupted as error:
+            complain(f"spare: {error}")
+            return 130
+        except SpareError as error:
+            return _refused(error)
+        except BrokenPipeError:  # the reader of our output has gone, as in `spare list | head`
+            discard_output()
+            return 1
+        except OSError as error:  # a file or stream that the system refuses, wherever it is used
+            discard_output()
+            where = "" if error.filename is None else f"{os.fspath(error.filename)!r}: "
+            return _refused(f"{where}{reason(error)}.")
+        except MemoryError:
+            return _refused("there is not enough memory: close other programs, or use less data.")
+    return 0
+
+
+def _refused(what: object) -> int:
+    complain(f"spare: error: {what}")
+    return 1
