@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import io
 import json
 import os
 import random
@@ -129,6 +130,22 @@ def make_place(base: Path) -> Place:
     (place.outside / "report.html").write_text("the page of someone else")
     place.made = {kind: made / kind for kind in ("run", "found", "bench", "partial")}
     return place
+
+
+def import_everything(place: Place) -> None:
+    """What verbs import when they first need it, so that no child has to."""
+    import spare.cli  # noqa: F401
+    from spare import api
+    from spare.progress import SILENT
+
+    scratch = place.base / "scratch"
+    shutil.copytree(place.made["bench"], scratch / "bench")
+    run = scratch / "bench" / "spare-seed0"
+    with contextlib.redirect_stdout(io.StringIO()):
+        run_python(str(run))
+    api.load_run(scratch / "bench").write_report()
+    api.figure("clusters", run, out=scratch / "figure.png", progress=SILENT)
+    shutil.rmtree(scratch)
 
 
 def verbs_of(kind: str, case: Path, place: Place, rng: random.Random) -> list[list[str]]:
@@ -727,7 +744,7 @@ def make_case(number: int, place: Place, rng: random.Random) -> Case:
 
 
 def process_case(number: int, place: Place) -> tuple[str, str]:
-    """A folder full of modules, in which a person starts real processes: the damage, the problem."""
+    """Real processes in a folder full of modules: what was started, and what is wrong."""
     folder = place.base / "case" / "folder"
     shutil.copytree(place.made["run"], folder)
     record = json.loads((folder / "run.json").read_text())
@@ -766,7 +783,7 @@ def process_case(number: int, place: Place) -> tuple[str, str]:
 
 def run_cases(cases: int, seed: int, processes: int, base: Path) -> dict[str, Any]:
     place = make_place(base)
-    rng = random.Random(seed)
+    import_everything(place)
     opened = Opened(place.outside)
     counts: Counter[str] = Counter()
     failed: list[dict[str, Any]] = []

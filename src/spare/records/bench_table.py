@@ -9,11 +9,11 @@ import msgspec
 
 from spare.files import is_plain_file, read_json, write_json
 from spare.records.checks import (
+    Asked,
     Count,
     Fraction,
     NotNegative,
     Number,
-    PlainValues,
     Seed,
     check_type,
     damaged,
@@ -117,7 +117,7 @@ def read_table(folder: Path) -> BenchTable:
     table = read_json(path)
     check_type(table, BenchTable, path, AGAIN)
     for row in table["rows"]:
-        check_type([row["settings"], row["options"]], list[PlainValues], path, AGAIN)
+        check_type(row, Asked, path, AGAIN)
         for scores in (row["selected"], row["last"], row.get("paper_rule", row["last"])):
             means = [scores["worst_group"]["mean"], scores["average"]["mean"]]
             check_type(means, list[Fraction], path, AGAIN)

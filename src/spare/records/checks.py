@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
@@ -21,6 +21,14 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 #: The values of settings: what TOML and the command line can say.
 PlainValue = str | int | float | bool | None
 PlainValues = dict[str, PlainValue | list[PlainValue]]
+
+
+class Asked(TypedDict):
+    """Settings and options as they are written: plain values, and lists of them."""
+
+    settings: PlainValues
+    options: PlainValues
+
 
 _WORDS = {
     "int": "a whole number",
@@ -61,7 +69,8 @@ def _sentence(message: str) -> str:
         return f"{where + ' has' if where else 'it has'} no {match[1]!r}"
     where = where or "it"
     if match := _GOT.fullmatch(problem):
-        wanted = " or ".join(_WORDS.get(word, word) for word in match[1].split(" | "))
+        words = [_WORDS.get(word, word) for word in match[1].split(" | ")]
+        wanted = " or ".join(words) if len(words) < 4 else "a plain value"
         return f"{where} is {_WORDS.get(match[2], match[2])}, {wanted} is expected"
     if match := _BOUND.fullmatch(problem):
         wanted = _WORDS.get(match[1], match[1])

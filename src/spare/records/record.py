@@ -16,11 +16,11 @@ import msgspec
 from spare.errors import InputError, RunError
 from spare.files import read_json
 from spare.records.checks import (
+    Asked,
     Count,
     Fraction,
     NotNegative,
     Number,
-    PlainValues,
     Seed,
     Silhouette,
     check_type,
@@ -253,8 +253,7 @@ def check_record(record: Mapping[str, Any], path: Path) -> None:
     """Refuse a record with other types, or with parts that do not fit together."""
     trains = path.name == RUN or "scores" in record
     check_type(record, RunRecord if trains else DiscoveryRecord, path, DELETE)
-    for part in ("settings", "options"):
-        check_type(record[part], PlainValues, path, DELETE)
+    check_type(record, Asked, path, DELETE)
     check_type(record["notes"], Notes, path, DELETE)
     wrong = next((why for why, is_wrong in contradictions(record) if is_wrong), "")
     if wrong:
