@@ -181,6 +181,11 @@ def _feature_names(
     if wide:
         return wide
     without = [n for n in columns if n not in taken and _width(columns[n], n, where) != 1]
+    chosen = [name for name in numbers if name not in without and name != "id"]
+    if not chosen:
+        for name in without:
+            find(columns, name, where)  # one that cannot be read may have been meant
+        raise InputError(f"{where} has no columns of numbers besides {', '.join(sorted(taken))}.")
     unused = [name for name in without if name not in NAME_COLUMNS]
     if unused:
         warnings.warn(
@@ -188,11 +193,6 @@ def _feature_names(
             SpareWarning,
             stacklevel=4,
         )
-    chosen = [name for name in numbers if name not in without and name != "id"]
-    if not chosen:
-        for name in without:
-            find(columns, name, where)  # one that cannot be read may have been meant
-        raise InputError(f"{where} has no columns of numbers besides {', '.join(sorted(taken))}.")
     return chosen
 
 

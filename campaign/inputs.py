@@ -1,0 +1,858 @@
+# ruff: noqa: E501 - lists of hostile values are easier to read in long lines
+"""Hostile inputs, made from a seed and given to the real command line.
+
+    python -m campaign.inputs --cases 2000 --seed 0 --out counts.json
+    python -m campaign.inputs --case 1234 --seed 0          one of them, with what it printed
+
+Every case is one command on files that were made for it, in a process of its own, forked from one
+that has imported everything. It must end in time, with exit code 0, or with 1 and exactly one
+line that begins "spare: error:"; without a traceback, a signal, a control character in what it
+prints, a leftover in the output folder after a refusal, or more memory than `MOST_MEMORY`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import time
+import traceback
+import unicodedata
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: Seconds that a case may take, and megabytes that it may take besides what was imported.
+MOST_SECONDS = 60
+MOST_MEMORY = 1_500
+#: What is read at most: as on a machine with 2 GB.
+ENVIRONMENT = {"SPARE_MAX_ARRAY": "500M", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+Make = Callable[[random.Random, Path], list[str]]
+KINDS: dict[str, Make] = {}
+
+WORDS = [
+    "", " ", "nan", "NaN", "inf", "-inf", "0", "-1", "00", "1e308", "1e-320", "1" * 30, "None", "null", "true",
+    "a/b", "../..", "/", ".", "..", "~", "~nobody", "-", "--out", "=", ",", ",,", "a,b", "'", '"', "a\nb", "a\rb",
+    "\x1b[2J\x1b]0;x\x07", "\x00", "a\x00b", "\u202eabc", "\ufeff", "\ud800", "\udcff", "é" * 50, "x" * 300,
+    "x" * 5000, "😀", "<script>alert(1)</script>", "%s%n", "{0}", "$(id)", "timm:x", "os:system", "mine:X",
+    "[1, 2", "[]", "{}", "1,2,3", "nan,inf", "0x10", "1_000", "١٢", "1.5", "-0.0", "10" * 15,
+]  # fmt: skip
+
+
+def kind(make: Make) -> Make:
+    KINDS[make.__name__.lstrip("_")] = make
+    return make
+
+
+def quick(*more: str) -> list[str]:
+    return ["--set", "epochs=1", *more]
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _labels(rng: random.Random, n: int) -> list[str]:
+    known = rng.choice(
+        [
+            ["a", "b"],
+            ["1000001", "1000002"],
+            ["nan", "inf", "x"],
+            ["0.1", "0.2"],
+            ["-0.0", "0", "1"],
+            ["01", "1"],
+            ["1e400", "2"],
+            [str(2**63), str(2**63 + 1)],
+            ["true", "False"],
+            ["2024-01-01", "2024-13-45"],
+            rng.sample(WORDS, 3),
+            [str(i) for i in range(2000)],
+            ["only"],
+        ]
+    )
+    return [known[i % len(known)] for i in range(n)]
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"' if any(c in word for c in ',"\n\r') else word
+
+
+@kind
+def csv(rng: random.Random, folder: Path) -> list[str]:
+    n = rng.choice([0, 1, 2, 7, 60, 60, 60, 3000])
+    labels = _labels(rng, n)
+    header = ["f0", "f1", "f2", "label"]
+    if rng.random() < 0.3:
+        header[rng.randrange(4)] = rng.choice(["label", "f0", "", "split", "id", "path", *WORDS])
+    rows = [[f"{rng.gauss(0, 1):.4f}" for _ in range(3)] + [label] for label in labels]
+    for _ in range(rng.choice([0, 0, 1, 5])):
+        if rows:
+            rng.choice(rows)[rng.randrange(4)] = rng.choice(WORDS)
+    text = "\n".join(",".join(map(_quoted, row)) for row in [header, *rows])
+    text = rng.choice([text, text, text.replace("\n", "\r\n"), text.replace("\n", "\r", 5)])
+    content = text.encode(rng.choice(["utf-8"] * 4 + ["utf-16", "latin-1", "utf-8-sig"]), "replace")
+    content = _damaged(rng, content, 0.3)
+    if rng.random() < 0.02:
+        content = b"label,f0\n" + b"x" * 20_000_000
+    suffix = rng.choice([".csv", ".csv", ".tsv"])
+    (folder / f"d{suffix}").write_bytes(content)
+    more = ["--set", f"encoding={rng.choice(['latin-1', 'utf-16', 'zip', *WORDS])}"]
+    return [
+        rng.choice(["train", "discover"]), f"d{suffix}", *quick(),
+        *(more if rng.random() < 0.1 else []),
+        *(["--label", rng.choice(["label", "f0", *WORDS])] if rng.random() < 0.2 else []),
+        *(["--attributes", rng.choice(["f0", "label", "f0,f1", *WORDS])] if rng.random() < 0.2 else []),
+        *(["--split", rng.choice(["f0", "label", *WORDS])] if rng.random() < 0.1 else []),
+    ]  # fmt: skip
+
+
+def _damaged(rng: random.Random, content: bytes, share: float) -> bytes:
+    """The same bytes, with that probability cut off, flipped, doubled, or something else."""
+    if rng.random() > share or not content:
+        return content
+    data = bytearray(content)
+    what = rng.randrange(6)
+    if what == 0:
+        return bytes(data[: rng.randrange(len(data))])
+    if what == 1:
+        return rng.randbytes(rng.randrange(500))
+    if what == 2:
+        return bytes(data + data)
+    for _ in range(1 if what == 3 else 20):
+        data[rng.randrange(len(data) if what < 5 else min(len(data), 128))] = rng.randrange(256)
+    return bytes(data)
+
+
+@kind
+def parquet(rng: random.Random, folder: Path) -> list[str]:
+    import decimal
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    n = rng.choice([0, 1, 40, 40, 40])
+    i = range(n)
+    columns: dict[str, Any] = {
+        "ints": pa.array([k % 3 for k in i], pa.int64()),
+        "big": pa.array([2**63 + k % 2 for k in i], pa.uint64()),
+        "half": pa.array(np.arange(n, dtype=np.float16) % 3),
+        "single": pa.array(np.float32(0.1) * (np.arange(n) % 3), pa.float32()),
+        "nan": pa.array([float("nan") if k % 5 == 0 else k % 2 for k in i], pa.float64()),
+        "words": pa.array([str(k % 3) for k in i], pa.string()),
+        "nulls": pa.nulls(n),
+        "null_words": pa.array([None if k % 2 else "x" for k in i], pa.string()),
+        "bytes": pa.array([b"a" if k % 2 else b"\xff" for k in i], pa.binary()),
+        "text_bytes": pa.array([b"a" if k % 2 else b"b" for k in i], pa.binary()),
+        "bools": pa.array([k % 2 == 0 for k in i], pa.bool_()),
+        "dates": pa.array([k % 2 * 2_000_000 for k in i], pa.date32()),
+        "times": pa.array([k % 2 + 1 for k in i], pa.time64("ns")),
+        "stamps": pa.array([k % 2 + 1 for k in i], pa.timestamp("ns", "UTC")),
+        "far": pa.array([(k % 2 + 1) * 10**15 for k in i], pa.timestamp("s")),
+        "durations": pa.array([k % 2 * 10**15 for k in i], pa.duration("s")),
+        "decimals": pa.array([decimal.Decimal(k % 2) / 4 for k in i], pa.decimal128(20, 4)),
+        "lists": pa.array([[1.0, 2.0] for _ in i], pa.list_(pa.float32())),
+        "ragged": pa.array([[1.0] * (k % 3) for k in i], pa.list_(pa.float64())),
+        "structs": pa.array([{"a": k} for k in i], pa.struct([("a", pa.int64())])),
+        "maps": pa.array([[("a", k)] for k in i], pa.map_(pa.string(), pa.int64())),
+        "dictionary": pa.array([str(k % 2) for k in i], pa.string()).dictionary_encode(),
+        "latin": pa.Array.from_buffers(
+            pa.string(), n, [None, pa.py_buffer(np.arange(n + 1, dtype=np.int32).tobytes()),
+                             pa.py_buffer(b"\xff\xfe" * n)]),
+    }  # fmt: skip
+    chosen = rng.sample(list(columns), rng.randint(1, 6))
+    names = [rng.choice(["label", "split", "id", "path", "", *chosen, *WORDS[:6]]) if rng.random() < 0.2
+             else name for name in chosen]  # fmt: skip
+    with contextlib.suppress(pa.ArrowException):
+        table = pa.Table.from_arrays([columns[name] for name in chosen], names)
+        pq.write_table(table, folder / "d.parquet", store_schema=rng.random() < 0.7)
+    path = folder / "d.parquet"
+    if rng.random() < 0.02:
+        rows = pa.array(np.zeros(25_000_000, dtype=np.int8))
+        pq.write_table(pa.table({"label": rows, "f": rows}), path)
+    path.write_bytes(_damaged(rng, path.read_bytes() if path.exists() else b"", 0.3))
+    return ["discover", "d.parquet", *quick(), "--label", rng.choice([*names, "label"]),
+            *(["--attributes", rng.choice(names)] if rng.random() < 0.4 else [])]  # fmt: skip
+
+
+# --- arrays --------------------------------------------------------------------------------------
+
+
+def _some_array(rng: random.Random, n: int) -> np.ndarray:
+    numbers = np.random.default_rng(rng.randrange(2**32))
+    dtype = rng.choice(
+        ["<f4", ">f4", ">f8", "<f2", ">i4", "<u8", "|u1", "|b1", "<c8", "<c16", "<M8[s]", "<m8[h]",
+         "<M8[Y]", "|S3", "<U3", "|V4", "i4,f8", "<f8", "<i8"]
+    )  # fmt: skip
+    shape = rng.choice(
+        [
+            (n,),
+            (n, 1),
+            (n, 4),
+            (n, 2),
+            (n, 3, 8, 8),
+            (),
+            (n, 0),
+            (0, 4),
+            (n + 1, 4),
+            (1,),
+            (n, 1, 1),
+        ]
+    )
+    raw = numbers.normal(0, 3, shape)
+    if dtype in ("|S3", "<U3"):
+        return np.where(raw > 0, "a", "b").astype(dtype)
+    if dtype in ("|V4", "i4,f8"):
+        return np.zeros(shape, dtype)
+    if dtype[1] in "Mm":
+        return (raw > 0).astype(np.int64).astype(dtype)
+    values = raw.astype(dtype) if dtype[1] in "fc" else np.abs(raw).astype(dtype)
+    if values.dtype.kind == "f" and values.size and rng.random() < 0.2:
+        values.reshape(-1)[rng.randrange(values.size)] = rng.choice([np.nan, np.inf, -np.inf])
+    return np.asarray(values)
+
+
+def _arrays(rng: random.Random) -> dict[str, np.ndarray]:
+    n = rng.choice([1, 2, 60, 60, 60])
+    good = np.random.default_rng(0).normal(0, 1, (n, 4)).astype(np.float32)
+    arrays = {"features": good, "label": np.arange(n) % 2}
+    for name in rng.sample(
+        ["features", "label", "split", "place", "id", "extra"], rng.randint(0, 3)
+    ):
+        arrays[name] = _some_array(rng, n)
+    if rng.random() < 0.1:
+        del arrays[rng.choice(list(arrays))]
+    return arrays
+
+
+def _header(shape: str, descr: str = "'<f4'", more: str = "") -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, {more}}}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
+
+
+def _evil_npy(rng: random.Random) -> bytes:
+    shape = rng.choice(
+        ["(1000000000000, 1000000000000)", "(-1, 4)", "(60,)", "(60, -4)", "()", "(0,)", "60", "'x'",
+         "(60, 4", "(" * 500, "(2**40,)", "(100000000,)", "(50000000, 10)", "(True, 4)", "(1.5,)"]
+    )  # fmt: skip
+    descr = rng.choice(
+        ["'<f4'", "'|O'", "'<U2000000000'", "'|V0'", "'<U0'", "[('a', '<f4')]", "'x'", "'<M8[2Y]'",
+         "None", "('<f4', (1000000, 1000000))", "'>f16'", "'<f4,<f4'"]
+    )  # fmt: skip
+    return _header(shape, descr) + rng.randbytes(rng.choice([0, 960, 5000]))
+
+
+@kind
+def npz(rng: random.Random, folder: Path) -> list[str]:
+    path = folder / "d.npz"
+    np.savez(path, **_arrays(rng))  # type: ignore[arg-type]
+    what = rng.random()
+    if what < 0.3:
+        members = {"features.npy": _evil_npy(rng), "label.npy": _npy(np.arange(60) % 2)}
+        if rng.random() < 0.5:
+            members |= {
+                rng.choice(["../x.npy", "/etc/x.npy", "x", "d/", "é.npy", "x" * 300]): b"abc"
+            }
+        with zipfile.ZipFile(path, "w", rng.choice([0, 8, 12, 14])) as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+    elif what < 0.34:
+        _bomb(path, rng.choice(["features", "unused"]))
+    content = path.read_bytes()
+    if rng.random() < 0.1:  # encrypted, or so it says
+        content = content.replace(
+            b"PK\x01\x02\x14\x00\x14\x00\x00", b"PK\x01\x02\x14\x00\x14\x00\x01"
+        )
+    path.write_bytes(_damaged(rng, content, 0.1))
+    return _with_columns(rng, "d.npz")
+
+
+def _with_columns(rng: random.Random, name: str) -> list[str]:
+    names = ["features", "label", "split", "place", "id", "extra"]
+    return [
+        rng.choice(["train", "discover"]), name, *quick(),
+        *(["--label", rng.choice(["label", *names])] if rng.random() < 0.15 else []),
+        *(["--attributes", rng.choice(["label", *names])] if rng.random() < 0.15 else []),
+        *(["--split", rng.choice(names)] if rng.random() < 0.05 else []),
+        *(["--set", f"features={rng.choice(['features', *names])}"] if rng.random() < 0.15 else []),
+    ]  # fmt: skip
+
+
+def _npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def _bomb(path: Path, name: str) -> None:
+    """Two megabytes that become two gigabytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("label.npy", _npy(np.arange(60) % 2))
+        if name == "unused":
+            archive.writestr("features.npy", _npy(np.random.default_rng(0).normal(size=(60, 4))))
+        with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+            member.write(_header("(60, 8333334)"))
+            for _ in range(2000):
+                member.write(bytes(1_000_000))
+
+
+@kind
+def npy(rng: random.Random, folder: Path) -> list[str]:
+    features = _npy(_some_array(rng, 60)) if rng.random() < 0.5 else _evil_npy(rng)
+    labels = _npy(rng.choice([np.arange(60) % 2, _some_array(rng, 60), _some_array(rng, 60)]))
+    (folder / "x.npy").write_bytes(_damaged(rng, features, 0.2))
+    (folder / "y.npy").write_bytes(_damaged(rng, labels, 0.2))
+    label = rng.choice(["y.npy"] * 6 + ["x.npy", ".", "/dev/zero", *WORDS])
+    return ["discover", "x.npy", *quick(), "--label", label]
+
+
+@kind
+def safetensors(rng: random.Random, folder: Path) -> list[str]:
+    import torch
+    from safetensors.torch import save
+
+    n = 60
+    kinds = [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int8,
+             torch.bool, torch.complex64, torch.float64, torch.uint16, torch.uint64]  # fmt: skip
+    tensors = {
+        "features": torch.rand(n, 4).to(rng.choice(kinds)),
+        "label": (torch.arange(n) % 2).to(rng.choice([torch.int64, *kinds])),
+    }
+    content = save(tensors)
+    if rng.random() < 0.3:
+        about = {"features": {"dtype": rng.choice(["F32", "X", "F4"]), "shape": rng.choice([[60, 4], [-1, 4],
+                 [10**12, 10**12], [], [2**62]]), "data_offsets": rng.choice([[0, 960], [0, 10**15], [5, 2]])}}  # fmt: skip
+        header = json.dumps(about).encode()
+        content = struct.pack("<Q", rng.choice([len(header), 2**63, 5])) + header + bytes(960)
+    (folder / "d.safetensors").write_bytes(_damaged(rng, content, 0.3))
+    return _with_columns(rng, "d.safetensors")
+
+
+# --- images --------------------------------------------------------------------------------------
+
+
+def _png(width: int, height: int, raw: bytes) -> bytes:
+    def chunk(name: bytes, content: bytes) -> bytes:
+        checksum = struct.pack(">I", zlib.crc32(name + content))
+        return struct.pack(">I", len(content)) + name + content + checksum
+
+    start = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + start + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b"")
+
+
+def _picture(rng: random.Random) -> bytes:
+    from PIL import Image
+
+    mode = rng.choice(["RGB", "RGB", "L", "RGBA", "P", "CMYK", "I;16", "1", "LA", "F", "I"])
+    size = rng.choice([(8, 8), (8, 8), (1, 1), (1, 300), (300, 1), (40, 30)])
+    form = rng.choice(["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM"])
+    buffer = io.BytesIO()
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        Image.new(mode, size, rng.randrange(200) if mode not in ("RGB", "RGBA") else "red").save(
+            buffer, form
+        )
+    return buffer.getvalue() or _png(8, 8, bytes(8 * 25))
+
+
+def _plant(rng: random.Random, path: Path) -> None:
+    """Something among the images that is none."""
+    what = rng.randrange(14)
+    if what == 0:
+        os.mkfifo(path)
+    elif what == 1:
+        path.mkdir()
+    elif what == 2:
+        path.symlink_to(path.name)
+    elif what == 3:
+        path.symlink_to(
+            rng.choice(["/dev/zero", "/etc/passwd", "/", "nowhere", "..", "/dev/stdin"])
+        )
+    elif what == 4:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(os.path.relpath(path))
+    elif what == 5:
+        with path.open("wb") as file:
+            file.truncate(10_000_000_000)
+    elif what == 6:
+        path.write_bytes(_png(rng.choice([9_900, 100_000, 2**31 - 1]), 10_000, b""))
+    elif what == 7:
+        path.write_bytes(b"")
+    elif what == 8:
+        path.write_bytes(_picture(rng))
+        path.chmod(0)
+    else:
+        path.write_bytes(_damaged(rng, _picture(rng), 0.9))
+
+
+def _name(rng: random.Random, suffix: bytes) -> bytes:
+    odd = [
+        b"\xff\xfe",
+        "é".encode(),
+        b"a\nb",
+        b"\x1b[31m",
+        b" ",
+        b"nan",
+        b"-rf",
+        b"a" * 240,
+        "\u202e".encode(),
+    ]
+    return rng.choice([b"%d" % rng.randrange(10**6), rng.choice(odd)]) + suffix
+
+
+def _class_names(rng: random.Random) -> list[bytes]:
+    odd = [b"nan", b"inf", b"\xff", b"a\nb", b"\x1b[2J", b" ", b"-1", b"1e400", b"train", "é".encode(),
+           b"x" * 250, b"a\xff", b"a\\xff", b"0", b"00", b"<b>"]  # fmt: skip
+    return rng.choice([[b"cat", b"dog"], rng.sample(odd, rng.randint(1, 4)), [b"train", b"test"]])
+
+
+@kind
+def folder_of_images(rng: random.Random, folder: Path) -> list[str]:
+    _images(rng, folder / "d")
+    return ["discover", "d", *_small_images(rng)]
+
+
+def _small_images(rng: random.Random) -> list[str]:
+    return [*quick("--set", "resize=8", "--set", "crop=8", "--model", "lenet5"),
+            *(["--skip-bad"] if rng.random() < 0.5 else []),
+            *(["--set", "cache=off"] if rng.random() < 0.2 else [])]  # fmt: skip
+
+
+def _images(rng: random.Random, folder: Path) -> None:
+    for name in _class_names(rng):
+        path = Path(os.fsdecode(os.fsencode(folder) + b"/" + name))
+        path.mkdir(parents=True, exist_ok=True)
+        for number in range(rng.choice([0, 3, 8, 8])):
+            (path / f"{number}.png").write_bytes(_picture(rng))
+        for _ in range(rng.choice([0, 1, 1, 3])):
+            with contextlib.suppress(OSError):
+                os.chdir(path)
+                _plant(
+                    rng,
+                    path
+                    / os.fsdecode(_name(rng, rng.choice([b".jpg", b".png", b".PNG", b".tiff"]))),
+                )
+    os.chdir(folder.parent)
+
+
+@kind
+def table_of_images(rng: random.Random, folder: Path) -> list[str]:
+    for number in range(6):
+        (folder / f"{number}.png").write_bytes(_picture(rng))
+    os.mkfifo(folder / "pipe.png")
+    odd = [
+        "../../../etc/passwd",
+        "/dev/zero",
+        "pipe.png",
+        "x" * 5000,
+        "a\x00b",
+        "",
+        ".",
+        "no.png",
+        "0.png",
+        *WORDS,
+    ]
+    rows = [(f"{i}.png", "ab"[i % 2]) for i in range(6)]
+    rows += [
+        (rng.choice(odd), rng.choice(["a", "b", *WORDS])) for _ in range(rng.choice([0, 1, 2]))
+    ]
+    lines = ["path,label"] + [f"{_quoted(a)},{_quoted(b)}" for a, b in rows]
+    text = "\n".join(lines).encode("utf-8", "surrogatepass" if rng.random() < 0.2 else "replace")
+    (folder / "d.csv").write_bytes(text)
+    outside = ["--allow-outside"] if rng.random() < 0.3 else []
+    return ["discover", "d.csv", *_small_images(rng), *outside]
+
+
+@kind
+def mapping_file(rng: random.Random, folder: Path) -> list[str]:
+    for name in ("cat", "dog", "01"):
+        (folder / "d" / name).mkdir(parents=True)
+        for number in range(4):
+            (folder / "d" / name / f"{number}.png").write_bytes(_png(8, 8, bytes(8 * 25)))
+    good = {".json": '{"A": ["cat"], "B": ["dog", "01"]}', ".toml": 'A = ["cat"]\nB = ["dog", "01"]',
+            ".csv": "folder,class\ncat,A\ndog,B\n01,B\n"}  # fmt: skip
+    suffix = rng.choice(list(good))
+    odd = ["[" * 100_000, "{}", "[]", "null", '{"A": 1}', '{"A": [1, null]}', '{"A": [["cat"]]}', "folder,class",
+           '{"A": ["cat"], "A": ["dog"]}', '{"\\ud800": ["cat"], "B": ["dog"]}', "folder,class\n,\n", *WORDS]  # fmt: skip
+    text = good[suffix] if rng.random() < 0.4 else rng.choice(odd)
+    path = folder / f"m{suffix}"
+    path.write_bytes(_damaged(rng, text.encode("utf-8", "replace"), 0.4))
+    if rng.random() < 0.15:
+        path.unlink()
+        rng.choice([os.mkfifo, os.mkdir, lambda p: os.symlink(p, p)])(path)  # type: ignore[operator]
+    return [
+        "discover",
+        "d",
+        *_small_images(rng),
+        "--classes",
+        rng.choice([f"m{suffix}"] * 5 + WORDS),
+    ]
+
+
+@kind
+def groups_file(rng: random.Random, folder: Path) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    _good(folder)
+    n = 42
+    ids: list[Any] = list(range(rng.choice([n, n, n, n - 1, n + 1, 0])))
+    clusters: list[Any] = [rng.randrange(3) for _ in ids]
+    for _ in range(rng.choice([0, 1, 2])):
+        if ids:
+            rng.choice([ids, clusters])[rng.randrange(len(ids))] = rng.choice(
+                [-1, 2**62, 10**6, 0, None]
+            )
+    lines = ["id,cluster"] + [f"{i},{c}" for i, c in zip(ids, clusters, strict=True)]
+    path = folder / rng.choice(["g.csv", "g.parquet", "g.npz", "g"])
+    if path.suffix == ".csv":
+        path.write_bytes(_damaged(rng, "\n".join(lines).encode(), 0.5))
+    else:
+        about = rng.choice([b"{}", b"[]", b"null", b'{"powers": {"0": 1e999}}', b'{"powers": [1]}', b"\xff",
+                            b'{"powers": {"0": NaN}, "weight_seed": -1}', b'{"weight_seed": 1e400}'])  # fmt: skip
+        table = pa.table({"id": ids, "cluster": clusters}).replace_schema_metadata(
+            {b"spare": about}
+        )
+        pq.write_table(table, path)
+        path.write_bytes(_damaged(rng, path.read_bytes(), 0.4))
+    return [
+        "train",
+        "good.npz",
+        *quick(),
+        "--groups",
+        rng.choice([str(path)] * 6 + [".", "/dev/null", *WORDS]),
+    ]
+
+
+# --- settings, options, names --------------------------------------------------------------------
+
+
+def _good(folder: Path) -> None:
+    numbers = np.random.default_rng(0)
+    label = np.arange(60) % 2
+    features = numbers.normal(0, 1, (60, 4)) + label[:, None]
+    np.savez(folder / "good.npz", features=features, label=label, place=label)
+
+
+VALUES = ["NaN", "inf", "-inf", "-1", "0", "1", "1e308", "-1e308", "10" * 15, str(2**31), str(2**63), "0.5", "1e-320",
+          "true", "None", "[1]", "(1,)", *WORDS]  # fmt: skip
+
+
+def setting_keys() -> list[str]:
+    """Every key that can be set, of all methods and of the data that is used here."""
+    from spare.datasets import locate
+    from spare.methods import METHODS, method_named
+    from spare.runs.plan import known_settings
+
+    with tempfile.TemporaryDirectory() as temporary:
+        _good(Path(temporary))
+        source = locate(Path(temporary) / "good.npz")
+        keys = {
+            key
+            for name in METHODS
+            for part in known_settings(source, method_named(name)).values()
+            for key in part
+        }
+    return sorted(keys)
+
+
+KEYS: list[str] = []
+
+
+@kind
+def settings(rng: random.Random, folder: Path) -> list[str]:
+    _good(folder)
+    from spare.methods import METHODS
+
+    key = rng.choice(KEYS)
+    verb = rng.choice([["discover"], ["train"], ["train", "--method", rng.choice(list(METHODS))]])
+    pairs = ["--set", f"{key}={rng.choice(VALUES)}"]
+    if rng.random() < 0.05:
+        pairs = ["--set", rng.choice(WORDS)]
+    epochs = [] if key == "epochs" else quick()
+    return [verb[0], "good.npz", *verb[1:], *epochs, *pairs]
+
+
+@kind
+def options(rng: random.Random, folder: Path) -> list[str]:
+    _good(folder)
+    verb = rng.choice(["discover", "train", "train", "bench"])
+    names = ["--seed", "--threads", "--label", "--path", "--split", "--attributes", "--classes", "--model",
+             "--device", "--data", "--out", "--set", "--inference", "--groups", "--method"]  # fmt: skip
+    if verb == "bench":
+        names += ["--jobs", "--seeds", "--methods"]
+    given = []
+    for name in rng.sample(names, rng.choice([1, 1, 2])):
+        given += [name, rng.choice(VALUES)]
+    start = ["--jobs", "1", "--seeds", "0", "--methods", "erm"] if verb == "bench" else []
+    kept = [w for i, w in enumerate(start) if start[i - i % 2] not in given]
+    return [verb, "good.npz", *quick(), *kept, *given]
+
+
+@kind
+def names(rng: random.Random, folder: Path) -> list[str]:
+    _good(folder)
+    odd = folder / os.fsdecode(
+        _name(rng, rng.choice([b".npz", b".csv", b".parquet", b"", b".npy"]))
+    )
+    with contextlib.suppress(OSError):
+        what = rng.randrange(5)
+        if what == 0:
+            os.mkfifo(odd)
+        elif what == 1:
+            odd.symlink_to(odd)
+        elif what == 2:
+            odd.mkdir()
+        elif what == 3:
+            shutil.copy(folder / "good.npz", odd)
+        else:
+            odd.symlink_to("/dev/zero")
+    task = rng.choice(
+        [str(odd), odd.name, "/dev/zero", "/dev/null", "x/" * 3000 + "a.csv", "a" * 300, *WORDS]
+    )
+    verb = rng.choice(["discover", "train", "bench", "report", "compare", "figure"])
+    more = {"bench": ["--jobs", "1", "--seeds", "0"], "figure": ["saliency"]}.get(verb, [])
+    return [verb, *(more if verb == "figure" else []), task, *(more if verb == "bench" else []),
+            *(quick() if verb in ("discover", "train", "bench") else [])]  # fmt: skip
+
+
+@kind
+def other_verbs(rng: random.Random, folder: Path) -> list[str]:
+    word = rng.choice(VALUES)
+    return rng.choice(
+        [
+            ["list", word],
+            ["list", "settings", word],
+            ["data", "list", "--data", word],
+            ["data", "draw", word],
+            ["data", "draw", "waterbirds", "--size", word],
+            ["data", "cache", word],
+            ["data", word],
+            [word],
+            ["report", word],
+            ["compare", word, word],
+            ["figure", word, "."],
+            ["demo", word],
+        ]
+    )
+
+
+# --- running them --------------------------------------------------------------------------------
+
+
+class Outcome(NamedTuple):
+    kind: str
+    arguments: list[str]
+    problems: list[str]
+    seconds: float
+    memory: float
+    code: int
+    output: str
+
+
+def run_case(seed: int, number: int, baseline: float) -> Outcome:
+    """Make case `number` of a seed in a process of its own, run it, and judge how it ended."""
+    rng = random.Random(f"{seed} {number}")
+    name = list(KINDS)[number % len(KINDS)]
+    with tempfile.TemporaryDirectory(prefix="spare-campaign-", ignore_cleanup_errors=True) as top:
+        folder = Path(top).resolve() / "case"
+        folder.mkdir()
+        started = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            _run_here(rng, name, folder)
+        code, status, memory = _wait(child, started)
+        seconds = time.monotonic() - started
+        output = {n: (folder.parent / n).read_bytes() if (folder.parent / n).exists() else b""
+                  for n in ("stdout", "stderr", "arguments")}  # fmt: skip
+        left = sorted(p.name for p in folder.glob("out*"))
+        for path in folder.rglob("*"):
+            if not path.is_symlink() and path.is_dir():
+                path.chmod(0o700)
+    arguments = json.loads(output["arguments"] or b"[]")
+    text = (output["stdout"] + output["stderr"]).decode(errors="replace")
+    problems = _problems(code, status, text, left)
+    growth = memory - baseline
+    if seconds > MOST_SECONDS:
+        problems.append(f"took {seconds:.0f} s")
+    if growth > MOST_MEMORY:
+        problems.append(f"took {growth:.0f} MB")
+    return Outcome(name, arguments, problems, seconds, growth, code, text)
+
+
+def _run_here(rng: random.Random, name: str, folder: Path) -> None:
+    """In the child: make the files, run the command, end."""
+    code = 99
+    try:
+        os.setsid()
+        os.environ.update(ENVIRONMENT, SPARE_CACHE=str(folder.parent / "cache"))
+        os.environ["SPARE_DATA"] = str(folder.parent / "data")
+        os.chdir(folder)
+        arguments = KINDS[name](rng, folder)
+        os.chdir(folder)
+        runs = arguments[:1] and arguments[0] in ("train", "discover", "bench")
+        if runs and "--out" not in arguments:
+            arguments += ["--out", str(folder / "out")]
+        (folder.parent / "arguments").write_text(json.dumps(arguments))
+        for stream, number in (("stdout", 1), ("stderr", 2)):
+            target = os.open(folder.parent / stream, os.O_WRONLY | os.O_CREAT)
+            os.dup2(target, number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        from spare.cli import main
+
+        main(arguments)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:  # what a person would see as a traceback
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _wait(child: int, started: float) -> tuple[int, int, float]:
+    """The exit code, the signal that ended it, and the most memory it had, in megabytes."""
+    while True:
+        pid, status, usage = os.wait4(child, os.WNOHANG)
+        if pid:
+            break
+        if time.monotonic() - started > MOST_SECONDS:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        time.sleep(0.005)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)  # processes that a bench left behind
+    code = os.waitstatus_to_exitcode(status)
+    return max(code, 0), max(-code, 0), usage.ru_maxrss / 1000
+
+
+def _problems(code: int, ended_by: int, text: str, left: list[str]) -> list[str]:
+    problems = []
+    if ended_by:
+        problems.append(f"ended by signal {ended_by}")
+    elif code not in (0, 1):
+        problems.append(f"exit code {code}")
+    if "Traceback (most recent call last)" in text:
+        problems.append("traceback")
+    errors = sum(line.startswith("spare: error:") for line in text.splitlines())
+    if code == 1 and not ended_by and errors != 1:
+        problems.append(f"{errors} lines of error")
+    # Line and paragraph separators, direction marks and lone surrogates too.
+    control = {
+        c
+        for c in text
+        if c not in "\n\t\u200c\u200d" and unicodedata.category(c) in ("Cc", "Cf", "Zl", "Cs")
+    }
+    if control:
+        problems.append(f"control characters {sorted(control)!r}")
+    if code == 1 and left:
+        problems.append(f"left behind: {', '.join(left)}")
+    return problems
+
+
+def run(cases: int, seed: int, out: Path | None = None) -> dict[str, Any]:
+    """Run cases one after the other, and count how they ended; `out` is written as they are run."""
+    _import_everything()
+    memory = _memory_of_nothing()
+    started = time.monotonic()
+    counts: Counter[str] = Counter()
+    failed: list[dict[str, Any]] = []
+    worst, peak = 0.0, 0.0
+
+    def summary(done: int) -> dict[str, Any]:
+        return {
+            "name": "inputs",
+            "cases": done,
+            "failures": len(failed),
+            "failed": failed[:200],
+            "seconds": round(time.monotonic() - started, 1),
+            "worst_seconds": round(worst, 1),
+            "peak_memory_mb": round(peak),
+            "memory_limit_mb": MOST_MEMORY,
+            "details": dict(sorted(counts.items())),
+        }
+
+    for number in range(cases):
+        outcome = run_case(seed, number, memory)
+        counts[outcome.kind] += 1
+        counts[f"{outcome.kind} accepted"] += outcome.code == 0
+        worst, peak = max(worst, outcome.seconds), max(peak, outcome.memory)
+        if outcome.problems:
+            last = [line for line in outcome.output.strip().splitlines() if line.strip()][-1:]
+            failed.append(
+                {
+                    "kind": outcome.kind,
+                    "problems": outcome.problems,
+                    "says": "".join(last)[:300],
+                    "arguments": outcome.arguments,
+                    "repeat": f"python -m campaign.inputs --case {number} --seed {seed}",
+                }
+            )
+        if out is not None and (number + 1) % 100 == 0:
+            out.write_text(json.dumps(summary(number + 1), indent=2) + "\n")
+    return summary(cases)
+
+
+def _memory_of_nothing() -> float:
+    """What a forked process has that only loads a small array, in megabytes."""
+    child = os.fork()
+    if child == 0:
+        import torch
+
+        torch.ones(1000) @ torch.ones(1000)
+        os._exit(0)
+    return _wait(child, time.monotonic())[2]
+
+
+def _import_everything() -> None:
+    """Before the first fork; nothing here may start a thread."""
+
+    from spare.methods import METHODS, method_named
+
+    for name in METHODS:
+        method_named(name)
+    if not KEYS:
+        KEYS.extend(setting_keys())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--case", type=int, help="run this one alone, and show what it printed")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    if given.case is not None:
+        _import_everything()
+        memory = _memory_of_nothing()
+        outcome = run_case(given.seed, given.case, memory)
+        print(outcome.output)
+        print(json.dumps(outcome._replace(output="")._asdict(), indent=2))
+        sys.exit(bool(outcome.problems))
+    counts = run(given.cases, given.seed, given.out)
+    text = json.dumps(counts, indent=2)
+    if given.out:
+        given.out.write_text(text + "\n")
+    print(json.dumps({**counts, "failed": counts["failed"][:5]}, indent=2))
+    sys.exit(bool(counts["failures"]))
+
+
+if __name__ == "__main__":
+    main()
