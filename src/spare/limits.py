@@ -61,6 +61,8 @@ def _number(value: float) -> str:
 
 
 FINITE = Range()
+#: What NumPy and torch can count with.
+WHOLE = Range(-(2**63), 2**63 - 1)
 SEED = Range(0, 2**32 - 1)
 #: Epochs, copies, clusters: more than anyone can wait for is a slip of the finger.
 Count = Annotated[int, Range(1, 1_000_000)]
@@ -99,7 +101,8 @@ def check_value(name: str, value: Any, kind: Any) -> None:
     """Refuse a number outside the range that a type declares, also within a tuple."""
     ranges = [part for part in getattr(kind, "__metadata__", ()) if isinstance(part, Range)]
     for number in _numbers(value):
-        for range_ in ranges or _ranges_within(kind) or (FINITE,):
+        otherwise = WHOLE if isinstance(number, int) else FINITE
+        for range_ in ranges or _ranges_within(kind) or (otherwise,):
             range_.check(name, number)
 
 

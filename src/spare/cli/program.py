@@ -43,7 +43,7 @@ def run(arguments: Sequence[str] | None, should_stop: Callable[[], bool]) -> int
         except OSError as error:  # a file or stream that the system refuses, wherever it is used
             discard_output()
             where = "" if error.filename is None else f"{os.fspath(error.filename)!r}: "
-            return _refused(f"{where}{reason(error)}.")
+            return _refused(f"{where}{error.strerror or reason(error)}.")
         except MemoryError:
             return _refused("there is not enough memory: close other programs, or use less data.")
     return 0

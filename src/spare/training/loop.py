@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from spare.data.task import Split
@@ -225,13 +226,13 @@ class _Clock:
 
 def _optimizer(
     model: nn.Module, memory: nn.Module | None, settings: Settings
-) -> torch.optim.Optimizer:
+) -> Optimizer:
     parameters = [*model.parameters(), *([] if memory is None else memory.parameters())]
     if settings.optimizer == "adamw":
-        return torch.optim.AdamW(
+        return _without_compiler(torch.optim.AdamW)(
             parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
-    return torch.optim.SGD(
+    return _without_compiler(torch.optim.SGD)(
         parameters,
         lr=settings.lr,
         momentum=settings.momentum,
@@ -239,6 +240,21 @@ def _optimizer(
         nesterov=settings.nesterov,
         fused=True,
     )
+
+
+def _without_compiler(optimizer: type[Optimizer]) -> Callable[..., Optimizer]:
+    """The same optimizer, without the decorators that import torch's compiler.
+
+    Nothing is compiled here, and the import takes 150 MB and two seconds.
+    """
+
+    def plain(name: str) -> Any:
+        method = getattr(optimizer, name)
+        return getattr(method, "__wrapped__", method)
+
+    names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    methods = {name: plain(name) for name in names} | {"step": torch.no_grad()(plain("step"))}
+    return type(optimizer.__name__, (optimizer,), methods)
 
 
 def _average(model: nn.Module, settings: Settings) -> AveragedModel | None:
