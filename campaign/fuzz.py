@@ -61,10 +61,12 @@ def _task(path: Path) -> None:
     """The whole way of someone's own file, to a task that could be trained on."""
     from spare.datasets import locate
     from spare.methods import method_named
+    from spare.progress import SILENT
     from spare.runs.plan import make_plan
 
     overrides = {"label": "labels.npy"} if path.suffix == ".npy" else {}
-    make_plan(locate(str(path), None, overrides), method_named("erm"), overrides).load_task(0)
+    plan = make_plan(locate(str(path), None, overrides), method_named("erm"), overrides)
+    plan.load_task(0, SILENT)
 
 
 def _image(path: Path) -> None:
