@@ -100,7 +100,8 @@ $ make check-all
 
 runs every part in the long form and writes this page again: about four hours on two cores.
 `make check-all ONLY=kills,disks` runs some of them, and `python -m campaign.kills --cases 20
---seed 1` one, with other cases. Which inputs may be hostile, and what is promised, is in `SECURITY.md`.
+--seed 1` one, with other cases. Which inputs may be hostile, and what is promised, is in
+[SECURITY.md](../SECURITY.md).
 """
 
 
