@@ -1,6 +1,7 @@
 # make demo      set-up (virtual environment and package: 2 minutes), then a first look: 1 minute
 # make test      the same set-up, then every check that CI runs: 5 minutes on two cores
 # make long      the tests that take longer than that
+# make check-all the tool hurt on purpose, four hours (ONLY=kills,disks for some); docs/reliability.md
 # make results   the tables of docs/results.md and README.md, from results/
 # make clean     removes the virtual environment and runs/
 
@@ -9,7 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test types unit browser long results clean
+.PHONY: demo test types unit browser long check-all results clean
 
 demo: $(READY)
 	$(BIN)/spare demo
@@ -34,6 +35,11 @@ browser:
 
 long: $(READY)
 	$(BIN)/python -m pytest -m long
+
+# atheris has wheels for few versions of Python: without it, only the fuzzing fails.
+check-all: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz || true
+	$(BIN)/python -m campaign $(if $(ONLY),--only $(ONLY))
 
 results: $(READY)
 	$(BIN)/python docs/make_results.py

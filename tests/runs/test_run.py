@@ -6,7 +6,6 @@ import dataclasses
 import errno
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -407,35 +406,6 @@ def wait_for(condition, process, seconds=60):
         assert process.poll() is None or condition(), process.stderr.read().decode()
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-def test_killed_at_random_moments_it_ends_with_the_same_numbers(tmp_path):
-    whole = subprocess.run(command_line(tmp_path / "whole"), capture_output=True, check=True)
-    expected = json.loads(whole.stdout)
-    moments = random.Random(os.environ.get("SPARE_KILL_SEED", "spare"))
-    folder, partial = tmp_path / "x", tmp_path / "x.partial"
-    kills = 0
-    while not folder.exists() and kills < 2:
-        seen = {p: p.stat().st_mtime_ns for p in partial.glob("*.checkpoint")}
-        process = start(folder)
-
-        def moved(seen=seen):
-            now = {p: p.stat().st_mtime_ns for p in partial.glob("*.checkpoint")}
-            return now != seen or folder.exists()
-
-        wait_for(moved, process)  # it has got further than the one before
-        time.sleep(moments.uniform(0, 0.4))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            kills += 1
-        process.communicate()
-    assert kills == 2
-    last = subprocess.run(command_line(folder), capture_output=True, check=True)
-    record = json.loads(last.stdout)
-    for key in ("scores", "history", "discovery", "selected_epoch", "examples_seen"):
-        assert record[key] == expected[key]
-    groups = [pq.read_table(tmp_path / name / "groups.parquet") for name in ("whole", "x")]
-    assert groups[0].equals(groups[1])
 
 
 def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_continue(tmp_path):
