@@ -110,7 +110,7 @@ def test_finding_3_labels_that_an_array_would_merge_are_refused(labels):
 def test_finding_4_a_search_that_is_left_out_changes_nothing(gap, monkeypatch):
     """As many clusters as points have no score, unless k-means cannot tell some points apart.
 
-    With two such pairs, 3e-9 apart, it finds three clusters where it is asked for four, and scores them.
+    With two pairs 3e-9 apart it finds three clusters where it is asked for four; they have a score.
     """
     quick, full = [], []
     for results in (quick, full):
