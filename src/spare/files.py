@@ -314,7 +314,7 @@ def _checksum(tensors: Mapping[str, Tensor]) -> str:
 
     value = 0
     for name in sorted(tensors):
-        data = tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy()
+        data: Any = tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy()
         value = zlib.crc32(data, zlib.crc32(name.encode(), value))
     return f"{value:08x}"
 

@@ -29,11 +29,11 @@ def compare(
     out : Path, optional
         Folder to write to; by default `runs`.
     data : Path, optional
-        Folder of data sets, for the pictures of named tasks.
+        Where the data is, for pictures: the folder of data sets, or the very file or folder.
     layer : str
         Layer at which saliency is taken; by default it is chosen.
     trust : bool
-        Whether code that the records name may be imported.
+        Whether code that the records name may be imported, and files that they name be read.
     progress : Progress, optional
         Receives progress and messages.
 

@@ -29,7 +29,7 @@ Task = Annotated[
 Out = Annotated[Path | None, Parameter(help="Folder to write to.")]
 Data = Annotated[
     Path | None,
-    Parameter(help="Folder of data sets, one sub-folder each; also SPARE_DATA."),
+    Parameter(help="Folder of data sets, or of a report the data itself; also SPARE_DATA."),
 ]
 Set = Annotated[
     list[str] | None,
@@ -38,7 +38,7 @@ Set = Annotated[
 Threads = Annotated[int, Parameter(help="Threads to compute with; 0 for all.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for machines.")]
 Layer = Annotated[str, option("Layer at which saliency is taken; by default it is chosen.")]
-Trust = Annotated[bool, option("Import code of your own that the run names: this runs it.")]
+Trust = Annotated[bool, option("Import the code and read the files that the run names.")]
 
 
 @Parameter(name="*")

@@ -45,7 +45,7 @@ def write_report(
     layer
         The layer at which saliency is taken; the last one that keeps places if empty.
     trust
-        Whether code that the record names may be imported.
+        Whether code that the record names may be imported, and files that it names be read.
     """
     if is_bench(folder):
         return write_bench_report(folder, data=data, layer=layer, trust=trust, progress=progress)
