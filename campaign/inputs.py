@@ -69,7 +69,7 @@ def quick(*more: str) -> list[str]:
 def _labels(rng: random.Random, n: int) -> list[str]:
     known = rng.choice(
         [
-            ["a", "b"],
+            *[["a", "b"]] * 8,
             ["1000001", "1000002"],
             ["nan", "inf", "x"],
             ["0.1", "0.2"],
@@ -93,7 +93,7 @@ def _quoted(word: str) -> str:
 
 @kind
 def csv(rng: random.Random, folder: Path) -> list[str]:
-    n = rng.choice([0, 1, 2, 7, 60, 60, 60, 3000])
+    n = rng.choice([0, 1, 2, 7, *[60] * 12, 3000])
     labels = _labels(rng, n)
     header = ["f0", "f1", "f2", "label"]
     if rng.random() < 0.3:
@@ -105,7 +105,7 @@ def csv(rng: random.Random, folder: Path) -> list[str]:
     text = "\n".join(",".join(map(_quoted, row)) for row in [header, *rows])
     text = rng.choice([text, text, text.replace("\n", "\r\n"), text.replace("\n", "\r", 5)])
     content = text.encode(rng.choice(["utf-8"] * 4 + ["utf-16", "latin-1", "utf-8-sig"]), "replace")
-    content = _damaged(rng, content, 0.3)
+    content = _damaged(rng, content, 0.2)
     if rng.random() < 0.02:
         content = b"label,f0\n" + b"x" * 20_000_000
     suffix = rng.choice([".csv", ".csv", ".tsv"])
@@ -312,11 +312,12 @@ def _bomb(path: Path, name: str) -> None:
 
 @kind
 def npy(rng: random.Random, folder: Path) -> list[str]:
-    features = _npy(_some_array(rng, 60)) if rng.random() < 0.5 else _evil_npy(rng)
-    labels = _npy(rng.choice([np.arange(60) % 2, _some_array(rng, 60), _some_array(rng, 60)]))
+    good = np.random.default_rng(0).normal(0, 1, (60, 4))
+    features = rng.choice([_npy(good), _npy(_some_array(rng, 60)), _evil_npy(rng)])
+    labels = _npy(rng.choice([np.arange(60) % 2, np.arange(60) % 2, _some_array(rng, 60)]))
     (folder / "x.npy").write_bytes(_damaged(rng, features, 0.2))
     (folder / "y.npy").write_bytes(_damaged(rng, labels, 0.2))
-    label = rng.choice(["y.npy"] * 6 + ["x.npy", ".", "/dev/zero", *WORDS])
+    label = rng.choice(["y.npy"] * 60 + ["x.npy", ".", "/dev/zero", *WORDS])
     return ["discover", "x.npy", *quick(), "--label", label]
 
 
@@ -416,7 +417,9 @@ def _name(rng: random.Random, suffix: bytes) -> bytes:
 def _class_names(rng: random.Random) -> list[bytes]:
     odd = [b"nan", b"inf", b"\xff", b"a\nb", b"\x1b[2J", b" ", b"-1", b"1e400", b"train", "é".encode(),
            b"x" * 250, b"a\xff", b"a\\xff", b"0", b"00", b"<b>"]  # fmt: skip
-    return rng.choice([[b"cat", b"dog"], rng.sample(odd, rng.randint(1, 4)), [b"train", b"test"]])
+    return rng.choice(
+        [*[[b"cat", b"dog"]] * 3, rng.sample(odd, rng.randint(1, 4)), [b"train", b"test"]]
+    )
 
 
 @kind
@@ -426,7 +429,7 @@ def folder_of_images(rng: random.Random, folder: Path) -> list[str]:
 
 
 def _small_images(rng: random.Random) -> list[str]:
-    return [*quick("--set", "resize=8", "--set", "crop=8", "--model", "lenet5"),
+    return [*quick("--set", "resize=16", "--set", "crop=16", "--model", "lenet5"),
             *(["--skip-bad"] if rng.random() < 0.5 else []),
             *(["--set", "cache=off"] if rng.random() < 0.2 else [])]  # fmt: skip
 
@@ -435,7 +438,7 @@ def _images(rng: random.Random, folder: Path) -> None:
     for name in _class_names(rng):
         path = Path(os.fsdecode(os.fsencode(folder) + b"/" + name))
         path.mkdir(parents=True, exist_ok=True)
-        for number in range(rng.choice([0, 3, 8, 8])):
+        for number in range(rng.choice([0, 3, *[8] * 6])):
             (path / f"{number}.png").write_bytes(_picture(rng))
         for _ in range(rng.choice([0, 1, 1, 3])):
             with contextlib.suppress(OSError):
@@ -498,7 +501,7 @@ def mapping_file(rng: random.Random, folder: Path) -> list[str]:
         "d",
         *_small_images(rng),
         "--classes",
-        rng.choice([f"m{suffix}"] * 5 + WORDS),
+        rng.choice([f"m{suffix}"] * 60 + WORDS),
     ]
 
 
@@ -508,7 +511,7 @@ def groups_file(rng: random.Random, folder: Path) -> list[str]:
     import pyarrow.parquet as pq
 
     _good(folder)
-    n = 42
+    n = 44  # of the 60 examples, those that are divided into training
     ids: list[Any] = list(range(rng.choice([n, n, n, n - 1, n + 1, 0])))
     clusters: list[Any] = [rng.randrange(3) for _ in ids]
     for _ in range(rng.choice([0, 1, 2])):
@@ -533,7 +536,7 @@ def groups_file(rng: random.Random, folder: Path) -> list[str]:
         "good.npz",
         *quick(),
         "--groups",
-        rng.choice([str(path)] * 6 + [".", "/dev/null", *WORDS]),
+        rng.choice([str(path)] * 60 + [".", "/dev/null", *WORDS]),
     ]
 
 

@@ -18,3 +18,5 @@ def test_hostile_inputs_end_in_one_sentence(tmp_path):
     counts = json.loads(out.read_text())
     assert counts["cases"] == 60
     assert counts["failed"] == []
+    # Where everything is refused at the door, nothing behind it is tested.
+    assert sum(n for name, n in counts["details"].items() if name.endswith(" accepted")) >= 10

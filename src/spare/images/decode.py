@@ -111,7 +111,6 @@ def _decoded(data: bytes, use: Callable[[Tensor], Result]) -> Result:
                 return use(_decode_jpeg(data))
             with _quiet_pil():
                 pixels = _decode_with_pil(image)
-            image.close()  # its own copy of the pixels is a third larger than ours
             return use(pixels)
     except BadImage:
         raise
