@@ -286,7 +286,7 @@ def _killed(
         problems.append(difference(reference.result, target.result(out)))
         left = [path for path in strays(out) if not path.startswith(f"{out}-cache")]
         if target.name == "data cache":  # locks of a cache are taken away with their entries
-            left = [str(path) for path in out.rglob("*") if path.is_file()]
+            left = [str(path) for path in (out / "images").rglob("*")]
         problems.append(f"left behind: {', '.join(left)}" if left else "")
     seconds = (time.monotonic() - started) / kills
     after = "; ".join(filter(None, problems))
