@@ -24,7 +24,7 @@ from data import load
 
 from spare.datasets import cmnist
 from spare.errors import SpareWarning
-from spare.files import write_json
+from spare.files.writing import write_json
 from spare.groups.clusters import infer_groups
 from spare.groups.environments import environments
 from spare.groups.mistakes import mistakes

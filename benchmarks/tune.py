@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import spare
-from spare.files import write_json
+from spare.files.writing import write_json
 
 EPOCHS = 10
 #: What is tried; the sources of the ranges are in docs/results.md.

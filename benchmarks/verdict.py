@@ -28,7 +28,8 @@ from spare.data.folds import folds
 from spare.data.inputs import ConcatInputs
 from spare.data.task import Split, Task
 from spare.errors import SpareWarning
-from spare.files import read_json, write_json
+from spare.files.reading import read_json
+from spare.files.writing import write_json
 from spare.findings.verdict import FOUND, verdict_of
 from spare.methods.spare import infer
 from spare.runs.plan import Plan

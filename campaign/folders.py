@@ -89,7 +89,7 @@ def make_place(base: Path) -> Place:
 
     from spare import api
     from spare.errors import Interrupted
-    from spare.files import write_json
+    from spare.files.writing import write_json
     from spare.progress import SILENT, Progress
     from spare.runs.table import table
 
@@ -364,7 +364,8 @@ def other_groups(folder: Path, place: Place, rng: random.Random) -> str:
 def other_tensors(folder: Path, place: Place, rng: random.Random) -> str:
     import torch
 
-    from spare.files import read_tensors, write_tensors
+    from spare.files.reading import read_tensors
+    from spare.files.writing import write_tensors
 
     paths = sorted([*folder.rglob("*.safetensors"), *folder.rglob("*.checkpoint")])
     if not paths:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from spare.files import read_json
+from spare.files.reading import read_json
 from spare.findings.verdict import FOUND, NONE, WEAK
 from spare.methods import METHODS
 from spare.records.bench_table import Row, Spread

@@ -78,7 +78,7 @@ def sampled_rows(call) -> np.ndarray:
 @pytest.fixture(scope="session")
 def digits_bench(tmp_path_factory):
     """A bench folder of two short runs: plain training, and SPARE."""
-    from spare.files import write_json
+    from spare.files.writing import write_json
     from spare.runs.table import table
     from tests.walks import run
 

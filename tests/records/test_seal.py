@@ -9,7 +9,8 @@ import pytest
 
 from spare import api
 from spare.errors import InputError
-from spare.files import read_json, write_json
+from spare.files.reading import read_json
+from spare.files.writing import write_json
 from spare.progress import Progress
 from spare.records.record import read_record
 from spare.records.seal import KEY_FILE, is_own

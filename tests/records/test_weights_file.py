@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from spare.files import read_tensors
+from spare.files.reading import read_tensors
 from spare.records.layout import WEIGHTS
 from spare.records.weights_file import read_weights, selected_weights, write_weights
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spare.errors import InputError
-from spare.files import write_json
+from spare.files.writing import write_json
 from spare.report.comparison import read_runs, run_names, write_comparison
 from tests.recorded import run_record
 from tests.report.test_page import HOSTILE, Checked, folder_of

@@ -10,7 +10,8 @@ from PIL import Image
 
 from spare import api
 from spare.errors import InputError
-from spare.files import read_json, write_json
+from spare.files.reading import read_json
+from spare.files.writing import write_json
 from spare.report.figures import FIGURES, plot_figure
 from tests.pictures import picture_folder
 from tests.report.test_page import HOSTILE, folder_of

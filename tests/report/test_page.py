@@ -16,7 +16,8 @@ from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.data.transforms import scale_bytes
 from spare.errors import InputError, RunError
-from spare.files import read_json, write_json
+from spare.files.reading import read_json
+from spare.files.writing import write_json
 from spare.findings.describe import components, describe_groups
 from spare.findings.verdict import class_verdict, overall, verdict_of
 from spare.groups.result import groups_from_parts

@@ -16,7 +16,8 @@ import pytest
 from spare import api
 from spare.cli import main
 from spare.errors import InputError
-from spare.files import read_json, write_json
+from spare.files.reading import read_json
+from spare.files.writing import write_json
 from spare.progress import Progress
 from spare.records.groups_file import read_recorded_groups
 from spare.records.record import read_record

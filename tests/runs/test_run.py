@@ -150,7 +150,7 @@ def test_a_folder_of_a_newer_version_is_refused(done, tmp_path):
 def test_two_processes_do_not_share_a_folder(tmp_path, monkeypatch):
     import fcntl
 
-    monkeypatch.setattr("spare.files.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("spare.files.building.LOCK_SECONDS", 0.2)
     partial = tmp_path / "x.partial"
     partial.mkdir()
     with (partial / ".lock").open("w") as lock:

@@ -239,7 +239,7 @@ def test_other_options_and_foreign_files_are_refused(tmp_path):
 
 
 def test_a_second_process_does_not_mix_its_files_in(tmp_path, monkeypatch):
-    monkeypatch.setattr("spare.files.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("spare.files.building.LOCK_SECONDS", 0.2)
 
     def again(what: str, done: int, total: int) -> None:
         with pytest.raises(RunError, match="another process is drawing"):

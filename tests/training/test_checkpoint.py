@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from spare.errors import RunError
-from spare.files import read_tensors, write_tensors
+from spare.files.reading import read_tensors
+from spare.files.writing import write_tensors
 from spare.training.batches import shuffled
 from spare.training.loop import train
 from spare.training.settings import Settings

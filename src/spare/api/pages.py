@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spare.api.results import RUNS, Run, as_path, folder_for, progress_or_stderr
-from spare.files import path_given
+from spare.files.paths import path_given
 from spare.progress import Progress
 from spare.report.figures import plot_figure
 from spare.report.write import write_comparison_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from spare.errors import InputError
-from spare.files import path_given
+from spare.files.paths import path_given
 from spare.progress import SILENT, Progress
 from spare.records.bench_table import BenchTable, runs_by_method
 from spare.records.groups_file import GroupTable, read_recorded_groups

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from spare.api.results import Bench, Discovery, Run, as_path, folder_for, progress_or_stderr
 from spare.datasets import locate
-from spare.files import no_empty_folders
+from spare.files.building import no_empty_folders
 from spare.methods import Inference, Method, discovery_with, method_named, with_given_groups
 from spare.models import model_description
 from spare.models.named import GIVEN

@@ -64,7 +64,8 @@ def draw(
     """Draw pictures in a benchmark's layout: two shortcuts at once (urbancars), or tiny sets."""
     with Bars() as bars:
         from spare.datasets import data_root
-        from spare.files import no_empty_folders, path_given
+        from spare.files.building import no_empty_folders
+        from spare.files.paths import path_given
         from spare.synthetic.layouts import DRAWN
 
         options = drawing_options(DRAWN[name], settings_of(set))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from spare.errors import DataError
-from spare.files import scratch_folder
+from spare.files.writing import scratch_folder
 
 #: No archive that is fetched here is larger, packed or unpacked, or has more files.
 MOST_BYTES = 4_000_000_000

@@ -18,13 +18,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from spare.data.reading import cannot_read, open_regular
 from spare.data.task import Task
 from spare.datasets.columns import FeatureColumns, task_of_columns
 from spare.datasets.splits import Shares
 from spare.datasets.tables import table_columns
 from spare.datasets.values import Column, as_array
 from spare.errors import DataError, InputError, SpareError, reason
+from spare.files.reading import cannot_read, open_regular
 from spare.progress import SILENT, Progress
 
 MEMBER = ".npy"

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from spare.data.reading import open_regular
 from spare.errors import InputError
+from spare.files.reading import open_regular
 
 #: Bytes that are read at once: no row is longer.
 BLOCK = 1 << 24

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from spare.data.reading import cannot_read, read_text
 from spare.data.task import Task
 from spare.datasets.image_task import SUFFIXES, image_task
 from spare.datasets.listing import Listing
@@ -25,6 +24,7 @@ from spare.datasets.splits import SPLIT_NUMBER, SPLITS, Shares, complete_splits
 from spare.datasets.tables import column, read_table
 from spare.datasets.words import as_text, unpacked
 from spare.errors import DataError, InputError, SpareWarning, reason, unknown
+from spare.files.reading import cannot_read, read_text
 from spare.limits import ROWS
 from spare.progress import SILENT, Progress
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from spare.datasets.splits import SPLITS
 from spare.errors import DataError, RunError, SpareWarning
-from spare.files import write_atomic
+from spare.files.writing import write_atomic
 from spare.images.cache import cache_folder
 from spare.limits import CLASSES
 from spare.synthetic.folder import ABOUT

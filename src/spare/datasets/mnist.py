@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from spare.data.reading import cannot_read, read_bytes
 from spare.errors import DataError
+from spare.files.reading import cannot_read, read_bytes
 
 FOLDER = Path("mnist/MNIST/raw")
 #: sha256 of the unzipped files.

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from spare.errors import unknown
-from spare.files import path_given
+from spare.files.paths import path_given
 
 if TYPE_CHECKING:
     from spare.data.task import Task

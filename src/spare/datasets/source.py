@@ -14,11 +14,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spare.data.reading import cannot_read, open_regular
 from spare.datasets.registry import DATASETS, Dataset, data_root
 from spare.datasets.tables import PATH_COLUMNS, column_names
 from spare.errors import DataError, InputError, unknown
-from spare.files import path_given
+from spare.files.paths import path_given
+from spare.files.reading import cannot_read, open_regular
 from spare.imports import code_digest, import_object
 from spare.limits import ARRAY, ROWS
 from spare.progress import SILENT, Progress

@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spare.data.reading import cannot_read, open_regular
 from spare.datasets.delimited import BLOCK, open_csv
 from spare.datasets.values import Column, columns_in_memory
 from spare.datasets.words import named_numbers
 from spare.errors import DataError, SpareError, SpareWarning, reason, unknown
+from spare.files.reading import cannot_read, open_regular
 from spare.limits import ARRAY, ROWS
 
 #: What the columns of images, labels, splits and names are usually called.

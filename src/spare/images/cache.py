@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spare.errors import DataError, RunError
-from spare.files import user_cache
+from spare.files.paths import user_cache
 
 #: What the cache leaves in its folder, complete or half-written.
 _OURS = re.compile(r"\.?[0-9a-f]{32}\.(npy|json|lock|bad\.txt)(\.\d+\.tmp)?")

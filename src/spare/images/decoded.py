@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from spare.data.inputs import transformed
-from spare.data.reading import read_bytes
 from spare.data.transforms import RandomTransform, Transform
 from spare.errors import DataError
+from spare.files.reading import read_bytes
 from spare.images.decode import BadImage, Decoded, Geometry, decode_to
 from spare.limits import PICTURE
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from spare.errors import DataError
-from spare.files import write_atomic, write_text
+from spare.files.writing import write_atomic, write_text
 from spare.images.cache import cache_errors, check_room, locked, our_files
 from spare.images.decode import Decoded, Geometry
 from spare.images.decoded import UNREADABLE, Read, decode_all

@@ -7,7 +7,8 @@ from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, cast
 
 import msgspec
 
-from spare.files import is_plain_file, read_json, write_json
+from spare.files.reading import is_plain_file, read_json
+from spare.files.writing import write_json
 from spare.records.checks import (
     Asked,
     Count,

@@ -8,15 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from spare.errors import RunError
-from spare.files import (
-    CHECKPOINT,
-    build_folder,
-    discard,
-    is_plain_file,
-    tidy,
-    why_not,
-    write_json,
-)
+from spare.files.building import CHECKPOINT, build_folder, discard, tidy
+from spare.files.reading import is_plain_file, why_not
+from spare.files.writing import write_json
 from spare.records.layout import GROUPS, REQUEST, WEIGHTS
 from spare.records.record import (
     FILES,

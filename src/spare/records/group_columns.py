@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, SpareError
-from spare.files import open_file, why_not
+from spare.files.reading import open_file, why_not
 from spare.limits import ARRAY, ROWS
 
 

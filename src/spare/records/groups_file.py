@@ -26,7 +26,8 @@ import numpy as np
 
 from spare.data.task import Task
 from spare.errors import InputError
-from spare.files import parse_json, why_not, write_atomic
+from spare.files.reading import parse_json, why_not
+from spare.files.writing import write_atomic
 from spare.groups.result import Groups
 from spare.records.checks import Seed
 from spare.records.group_columns import (

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard, c
 import msgspec
 
 from spare.errors import InputError, RunError
-from spare.files import read_json
+from spare.files.reading import read_json
 from spare.records.checks import (
     Asked,
     Count,

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from spare.errors import SpareError
-from spare.files import open_file, read_json, user_cache
+from spare.files.paths import user_cache
+from spare.files.reading import open_file, read_json
 from spare.records.layout import REQUEST
 from spare.records.record import DiscoveryRecord, Request, same_request, upgraded
 

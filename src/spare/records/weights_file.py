@@ -12,7 +12,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from spare.files import read_tensors, write_tensors
+from spare.files.reading import read_tensors
+from spare.files.writing import write_tensors
 from spare.records.layout import WEIGHTS
 
 

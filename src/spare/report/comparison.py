@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spare.errors import InputError
-from spare.files import write_text
+from spare.files.writing import write_text
 from spare.records.layout import COMPARISON
 from spare.records.record import GroupScore, RunRecord, read_run
 from spare.report import charts

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from spare.files import write_text
+from spare.files.writing import write_text
 from spare.findings.verdict import BOUNDS
 from spare.records.groups_file import GroupTable
 from spare.records.layout import REPORT

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from spare.data.task import Task
 from spare.data.viewing import pictures
-from spare.files import write_atomic
+from spare.files.writing import write_atomic
 from spare.records.groups_file import GroupTable
 from spare.records.layout import sheet_name
 from spare.records.record import DiscoveryRecord

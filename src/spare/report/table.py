@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spare.errors import InputError
-from spare.files import write_text
+from spare.files.writing import write_text
 from spare.records.bench_table import BenchTable, Spread, StoredRun
 from spare.records.layout import REPORT
 from spare.records.record import RunRecord

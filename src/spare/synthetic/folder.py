@@ -10,7 +10,9 @@ from typing import Any
 from PIL import Image
 
 from spare.errors import InputError
-from spare.files import build_folder, cannot_write, read_json, start_over, tidy, write_json
+from spare.files.building import build_folder, start_over, tidy
+from spare.files.reading import read_json
+from spare.files.writing import cannot_write, write_json
 from spare.progress import Progress
 
 #: The file that says how a folder was drawn.

@@ -18,7 +18,8 @@ from torch.optim import SGD, Optimizer
 from torch.optim.swa_utils import AveragedModel
 
 from spare.errors import RunError, reason
-from spare.files import parse_json, read_tensors, write_tensors
+from spare.files.reading import parse_json, read_tensors
+from spare.files.writing import write_tensors
 from spare.records.checks import Count
 from spare.training.device import HOST, random_state, set_random_state
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from spare.data.inputs import TensorInputs, shape_of
 from spare.data.task import Split, Task
 from spare.errors import RunError
-from spare.files import read_tensors, write_tensors
+from spare.files.reading import read_tensors
+from spare.files.writing import write_tensors
 from spare.images.cache import cache_folder
 from spare.models import Classifier, ModelChoice, build, builder
 from spare.models.classifier import hash_state

@@ -29,7 +29,7 @@ from torch import nn
 
 from spare.data.task import Split, Task
 from spare.errors import InputError
-from spare.files import CHECKPOINT
+from spare.files.building import CHECKPOINT
 from spare.models import Classifier, build
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spare.errors import InputError, unknown
-from spare.files import write_atomic
+from spare.files.writing import write_atomic
 from spare.progress import SILENT, Progress
 from spare.report.figures.attributes import plot_attributes
 from spare.report.figures.canvas import FigureRequest

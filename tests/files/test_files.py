@@ -12,18 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from spare import files
 from spare.errors import DataError, InputError, RunError
-from spare.files import (
-    build_folder,
-    parse_json,
-    read_json,
-    read_tensors,
-    scratch_folder,
-    write_json,
-    write_tensors,
-    write_text,
-)
+from spare.files.building import build_folder
+from spare.files.reading import parse_json, read_json, read_tensors
+from spare.files.writing import scratch_folder, write_json, write_tensors, write_text
 from spare.records.record import read_record
 from tests.walks import run
 
@@ -202,7 +194,7 @@ def test_finding_6_json_that_is_none_is_one_sentence(tmp_path, content, why):
 
 def test_finding_6_what_is_no_file_is_not_opened_and_what_is_huge_not_read(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "run.json")
-    with pytest.raises(RunError, match="it is not a file"):
+    with pytest.raises(RunError, match="not a file"):
         read_record(tmp_path)
     (tmp_path / "run.json").unlink()
     (tmp_path / "run.json").symlink_to("/dev/zero")
@@ -238,7 +230,7 @@ def test_a_disk_that_is_full_leaves_no_temporary_file(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(RunError, match="the disk is full"):
         write_text(tmp_path / "a", "text")
     assert not list(tmp_path.iterdir())
