@@ -92,6 +92,13 @@ def test_finding_8_outputs_of_another_width_are_not_assigned():
         groups.assign(POINTS[:, :2], LABELS)
 
 
+def test_finding_8_what_is_no_map_or_no_name_is_refused():
+    with pytest.raises(InputError, match="like Python's own map"):
+        spare.infer_groups(POINTS, LABELS, map=lambda function, classes: None)
+    with pytest.raises(InputError, match="a name for every class, and has none for 1"):
+        spare.infer_groups(POINTS, LABELS).names(["a", object()])
+
+
 def test_finding_7_bytes_as_labels_are_text():
     groups = spare.infer_groups(POINTS, [b"a", b"a", b"a", "ö".encode(), "ö".encode(), b"a"])
     assert set(groups.evidence) == {"a", "ö"}

@@ -110,11 +110,14 @@ def integers(values: Any, what: str, length: int | None = None) -> np.ndarray:
 def name_of(label: Any, class_names: Any) -> str:
     """What a class is called: its label, or its name where there are names."""
     try:
-        return str(label if class_names is None else class_names[label])
+        name = label if class_names is None else class_names[label]
     except (LookupError, TypeError):
+        name = None
+    if not isinstance(name, str | int | np.integer):
         raise InputError(
             f"class_names needs a name for every class, and has none for {shown(label)}."
-        ) from None
+        )
+    return str(name)
 
 
 def class_numbers(labels: Any, length: int, classes: int) -> np.ndarray:

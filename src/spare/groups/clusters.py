@@ -121,9 +121,13 @@ def infer_groups(
     if not callable(map):
         raise InputError(f"map is a function like Python's own map, not {shown(map)}.")
     work = partial(cluster_class, k=k, k_max=k_max, clusterer=clusterer, seed=seed)
-    results = list(map(work, (points[members] for members in rows.values())))
-    if len(results) != len(rows):
-        raise InputError(f"map returned {len(results)} results for {len(rows)} classes.")
+    mapped = map(work, (points[members] for members in rows.values()))
+    results = list(mapped) if isinstance(mapped, Iterable) else []
+    if [type(result) for result in results] != [ClassClusters] * len(rows):
+        raise InputError(
+            "map is a function like Python's own map: it returns what the function it is given "
+            "returns, once for every class."
+        )
     clusters = dict(zip(rows, results, strict=True))
     powers = {
         label: given[label] if given else silhouette_power(clustered)
