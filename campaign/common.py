@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Failed cases that a result keeps in full; the others are counted.
 KEPT = 10
 #: What of a record may differ between two runs of the same numbers.
-MAY_DIFFER = ("seconds", "peak_memory_mb", "command", "code")
+MAY_DIFFER = ("seconds", "peak_memory_mb", "command", "code", "seal")
 #: How files and folders are named that must not be left when a command has ended well.
 STRAYS = (".lock", "*.lock", "*.tmp", "*.checkpoint", "*.partial")
 
