@@ -846,6 +846,10 @@ def run_cases(
             codes[ended.code] += 1
             bad |= check(number, what, " ".join(verb), wrong_with(ended), ended.output, before)
         failures += bad
+        print(
+            f"{number:5d}  {case.kind}, {case.damage[:100]!a}: {'WRONG' if bad else 'ok'}",
+            flush=True,
+        )
     return {
         "name": "folders",
         "cases": len(numbers),
