@@ -223,9 +223,7 @@ class _Clock:
         self._saved = time.perf_counter()
 
 
-def _optimizer(
-    model: nn.Module, memory: nn.Module | None, settings: Settings
-) -> Optimizer:
+def _optimizer(model: nn.Module, memory: nn.Module | None, settings: Settings) -> Optimizer:
     parameters = [*model.parameters(), *([] if memory is None else memory.parameters())]
     if settings.optimizer == "adamw":
         return _without_compiler(torch.optim.AdamW)(
