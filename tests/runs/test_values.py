@@ -78,8 +78,7 @@ def test_every_setting_of_every_task_and_method_is_checked_before_any_folder(tas
             for value in HOSTILE:
                 try:
                     plan = make_plan(source, method, {key: value})
-                except SpareError as error:
-                    assert "\n" not in str(error)
+                except SpareError:
                     continue
                 now = (plan.flat_settings() | plan.flat_options())[key]
                 assert isinstance(now, str | list), (key, value, now)  # never a number

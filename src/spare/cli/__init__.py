@@ -9,6 +9,7 @@ or SIGTERM.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -36,8 +37,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             with contextlib.suppress(OSError):
                 os.write(2, b"spare: stopped.\n")
     if arguments is None:  # a process of its own, which ends here
-        if code == STOPPED:  # at once: threads of other libraries may not have noticed
-            os._exit(STOPPED)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is done, and said
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _end(code)
     sys.exit(code)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process as it is: Python would need another 100 MB to take torch apart first.
+
+    Threads of other libraries, which may not have noticed that work was stopped, end with it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is done, and said
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if code != STOPPED:
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or never open
+            stream.flush()
+    os._exit(code)

@@ -27,7 +27,7 @@ def run(arguments: Sequence[str] | None, should_stop: Callable[[], bool]) -> int
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
         try:
             open_streams()
-            app(arguments, exit_on_error=False, print_error=False)
+            app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
             if sys.stdout is not None:
                 sys.stdout.flush()
         except CycloptsError as error:
