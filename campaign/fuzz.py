@@ -114,7 +114,7 @@ def _settings(path: Path) -> None:
 
 
 def _checkpoint(path: Path) -> None:
-    _training_state().load(path)
+    _training_state().load(path, epochs=3)
 
 
 def _weights(path: Path) -> None:

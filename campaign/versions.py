@@ -128,7 +128,7 @@ def try_versions(which: str, python: Path, folder: Path) -> tuple[dict[str, obje
         return found, ""
     lines = [line for line in tested.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     found["failed_tests"] = lines[:20]
-    print("\n".join(tested.stdout.splitlines()[-60:]))
+    print(tested.stdout)
     return found, f"tests fail: {_counts(tested.stdout)} {'; '.join(lines)[:800]}"
 
 
