@@ -457,11 +457,12 @@ def fuzz_in_process(name: str, folder: Path, seconds: float, seed: int, tally: T
     if not executions and not ends:
         ends.append("nothing was executed")
     files = sorted((folder / "failed").iterdir()) if (folder / "failed").is_dir() else []
+    before = tally.failures
     for file in (file for file in files if file.suffix != ".txt"):
         about = file.with_suffix(file.suffix + ".txt")
         problem = about.read_text() if about.exists() else "\n".join(ends) or "it ended the process"
         _failure(tally, name, f"{file.name}: {problem}", file.read_bytes())
-    if ends and not tally.failures:
+    if ends and tally.failures == before:
         _failure(tally, name, "\n".join(ends), b"")
 
 
