@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from spare import files
 from spare.cli import main
 from spare.datasets import locate
 from spare.errors import DataError, InputError, Interrupted, RunError
+from spare.files.writing import write_json, write_tensors
 from spare.methods import METHODS, method_named
 from spare.progress import SILENT, Progress
 from spare.records.weights_file import read_weights
@@ -313,7 +313,7 @@ def test_a_recipe_cannot_learn_what_validation_groups_say(tmp_path, monkeypatch)
 def test_a_disk_that_refuses_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
     """The third checkpoint cannot be written: one sentence, and the same command continues."""
     whole = quick(tmp_path / "whole", "erm", overrides={"epochs": "4"})
-    real, count = files.os.replace, 0
+    real, count = os.replace, 0
 
     def full(source, target):
         nonlocal count
@@ -322,7 +322,7 @@ def test_a_disk_that_refuses_keeps_the_last_good_checkpoint(tmp_path, monkeypatc
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(source, target)
 
-    monkeypatch.setattr(files.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(RunError, match=r"cannot write .*checkpoint: the disk is full"):
         quick(tmp_path / "x", "erm", overrides={"epochs": "4"})
     monkeypatch.undo()
@@ -385,8 +385,8 @@ def test_an_unfinished_folder_of_the_first_version_is_refused_in_one_sentence(tm
     request = plan.request(0)
     new = ("optimizer", "device", "precision")
     settings = {key: value for key, value in request["settings"].items() if key not in new}
-    files.write_json(partial / "settings.json", request | {"format": 1, "settings": settings})
-    files.write_tensors(partial / "train.checkpoint", {"x": torch.zeros(1)}, {"progress": "{}"})
+    write_json(partial / "settings.json", request | {"format": 1, "settings": settings})
+    write_tensors(partial / "train.checkpoint", {"x": torch.zeros(1)}, {"progress": "{}"})
     with pytest.raises(RunError, match="was written by another version of spare-ml: delete"):
         quick(tmp_path / "x", "erm")
 

@@ -139,7 +139,7 @@ class Task:
         )
         self._with_safe_names()
         for split in self.splits().values():
-            self._check_labels(split)
+            self._check_known("a label", split.labels, self.class_names)
         counts = np.bincount(self.train.labels, minlength=len(self.class_names))
         empty = [name for name, n in zip(self.class_names, counts, strict=False) if n == 0]
         if empty:
@@ -160,17 +160,12 @@ class Task:
                 twice = next(name for name in known if list(known).count(name) > 1)
                 raise DataError(f"two of the {what} have the name {twice!r}: rename one.")
 
-    def _check_labels(self, split: Split) -> None:
-        parts = {"a label": (split.labels, self.class_names)}
-        for name, codes in (split.attributes or {}).items():
-            if name in self.attribute_values:
-                parts[f"attribute {name!r}"] = (codes, self.attribute_values[name])
-        for what, (codes, known) in parts.items():
-            if len(codes) and int(np.max(codes)) >= len(known):
-                raise InputError(
-                    f"{what} of task {self.name!r} is {int(np.max(codes))}, but there are "
-                    f"{len(known)} names: number them from 0."
-                )
+    def _check_known(self, what: str, codes: np.ndarray, names: Sequence[str]) -> None:
+        if len(codes) and int(np.max(codes)) >= len(names):
+            raise InputError(
+                f"{what} of task {self.name!r} is {int(np.max(codes))}, but there are "
+                f"{len(names)} names: number them from 0."
+            )
 
     def splits(self) -> dict[str, Split]:
         """The splits that exist, by name."""
@@ -209,7 +204,9 @@ class Task:
             )
         ids = np.asarray(split.labels, dtype=np.int64)
         for name, values in self.attribute_values.items():
-            ids = ids * len(values) + np.asarray(split.attributes[name], dtype=np.int64)
+            codes = np.asarray(split.attributes[name], dtype=np.int64)
+            self._check_known(f"attribute {name!r}", codes, values)
+            ids = ids * len(values) + codes
         return ids
 
 

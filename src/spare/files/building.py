@@ -46,7 +46,7 @@ def build_folder(
         raise RunError("the folder you are in is gone: go to another one.") from None
     if folder == here:  # it would be replaced under the feet of whoever stands in it
         raise RunError(f"{folder} is the folder you are in: name one within it with --out.")
-    partial = folder.with_name(f"{folder.name}{PARTIAL}")
+    partial = folder.parent / f"{folder.name}{PARTIAL}"
     content = find()
     if content is not None:
         if _holds_only_leftovers(partial):  # of a process that came too late, and was killed
