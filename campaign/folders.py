@@ -184,6 +184,8 @@ def verbs_of(kind: str, case: Path, place: Place, rng: random.Random) -> list[li
         ],
     }[kind]  # fmt: skip
     rng.shuffle(everything)
+    if rng.random() < 0.4:  # what people do most with a folder that they were sent
+        everything.sort(key=lambda words: words[0] != "report")
     return everything
 
 
@@ -446,6 +448,9 @@ def path_outside(folder: Path, place: Place, rng: random.Random) -> str:
         ("allow_outside", True), ("root", "../../outside"),
     ))  # fmt: skip
     fingerprint = ""
+    if rng.random() < 0.4:  # pictures of which the author even knows the names and sizes
+        near, key = outside / "pets", "task"
+        value = rng.choice((str(near), "~/pets", os.path.relpath(near, folder.parent)))
     if near == outside / "pets":
         fingerprint = locate(str(near)).fingerprint
     for path in json_files(folder):

@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result = run(given.cases, given.seed)
     print(f"{result['cases']} cases, {result['failures']} failures, seed {result['seed']}")
     if given.out:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(json.dumps(result, indent=2) + "\n")
     return 1 if result["failures"] else 0
 

@@ -13,6 +13,7 @@ import pytest
 
 from spare.errors import DataError, InputError, RunError
 from spare.files.building import build_folder
+from spare.files.writing import write_json
 from spare.records.bench_table import read_table, runs_by_method
 from spare.records.folder import do_once, finished
 from spare.records.groups_file import read_groups, read_recorded_groups
@@ -316,6 +317,15 @@ def test_links_and_pipes_in_a_folder_are_not_opened(tmp_path):
     os.mkfifo(tmp_path / "run" / "weights.safetensors")
     with pytest.raises(RunError, match="not a file"):
         read_weights(tmp_path / "run")
+
+
+def test_names_of_files_that_are_no_text_are_read_and_checked(tmp_path):
+    name = os.fsdecode(b"caf\xe9")
+    write_json(tmp_path / "run.json", run_record(task=name, discovery=cat_and_dog()))
+    assert read_record(tmp_path)["task"] == name
+    write_json(tmp_path / "run.json", run_record(discovery=name))
+    with pytest.raises(RunError, match="discovery is text, names with values or nothing is"):
+        read_record(tmp_path)
 
 
 def test_a_discovery_is_checked_as_a_discovery(tmp_path):

@@ -86,6 +86,15 @@ def test_finding_6_a_checkpoint_of_other_types_or_shapes_is_one_sentence(checkpo
     assert str(refused.value).endswith("delete it and run the same command again.")
 
 
+def test_a_checkpoint_without_the_memory_of_one_parameter_is_continued(checkpoint):
+    """A parameter that no step has used yet has none, and no optimizer may stumble over it."""
+    path, run = checkpoint
+    tensors, about = read_tensors(path)
+    del tensors["optimizer/1/momentum_buffer"]
+    write_tensors(path, tensors, about)
+    assert len(run().history) == 3
+
+
 def test_a_checkpoint_of_another_optimizer_is_refused_and_a_good_one_continued(checkpoint):
     path, run = checkpoint
     before = path.read_bytes()

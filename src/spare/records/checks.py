@@ -52,13 +52,25 @@ def check_type(value: Any, kind: Any, path: Path | str, what_to_do: str) -> None
     spare.errors.RunError: run.json is damaged (a value of it is text, ...
     """
     try:
-        msgspec.convert(value, kind, strict=True)
+        try:
+            msgspec.convert(value, kind, strict=True)
+        except UnicodeEncodeError:  # it cannot look at names of files that are no text
+            msgspec.convert(_as_text(value), kind, strict=True)
     except msgspec.ValidationError as error:
         raise damaged(path, _sentence(str(error)), what_to_do) from None
 
 
 def damaged(path: Path | str, why: str, what_to_do: str) -> RunError:
     return RunError(f"{path} is damaged ({printable(why)}): {what_to_do}.")
+
+
+def _as_text(value: Any) -> Any:
+    """The same with every text made printable."""
+    if isinstance(value, dict):
+        return {_as_text(key): _as_text(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_as_text(part) for part in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def _sentence(message: str) -> str:

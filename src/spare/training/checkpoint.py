@@ -96,10 +96,13 @@ class TrainingState:
             for prefix, module in modules.items():
                 if module is not None:
                     module.load_state_dict(_fitting(_part(tensors, prefix), module, prefix))
+            started = any(name.startswith("optimizer/") for name in tensors)
             for i, parameter in enumerate(self._parameters()):
                 memory = _part(tensors, f"optimizer/{i}")
                 if memory:
                     self.optimizer.state[parameter].update(self._remembered(memory, parameter))
+                elif started and isinstance(self.optimizer, SGD):  # which takes all or none
+                    self.optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
             best = {rule: _part(tensors, f"best/{rule}") for rule in self.position.best}
             self.best = {rule: _fitting(s, self.evaluated, "best") for rule, s in best.items()}
             random = tensors.get("torch_rng", torch.zeros(0))
