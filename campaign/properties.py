@@ -1,6 +1,8 @@
-"""Properties of the public functions, for many cases: python -m campaign.properties --cases 10000
+"""Properties of the public functions and readers, for many cases.
 
-The properties themselves are in `tests/groups/properties.py`.
+    python -m campaign.properties --cases 10000
+
+The properties themselves are in `tests/groups/properties.py` and `tests/datasets/properties.py`.
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.groups.properties import PROPERTIES, Property, try_cases
+from tests.datasets import properties as readers
+from tests.groups import properties as functions
+from tests.groups.properties import Property, try_cases
+
+PROPERTIES = (*functions.PROPERTIES, *readers.PROPERTIES)
 
 #: Properties whose cases take long get so much of an equal share; others make up for it.
 SHARES = {"groups are whole": 0.5, "clear clusters": 0.2}
 
 
-def run(
-    cases: int, seed: int = 0, properties: Sequence[Property] = tuple(PROPERTIES)
-) -> dict[str, Any]:
+def run(cases: int, seed: int = 0, properties: Sequence[Property] = PROPERTIES) -> dict[str, Any]:
     """At least so many cases of all properties together; a property that fails is one failure."""
     started = time.monotonic()
     details: dict[str, Any] = {}
