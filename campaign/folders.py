@@ -743,7 +743,7 @@ def make_case(number: int, place: Place, rng: random.Random) -> Case:
     verbs = verbs_of(kind, folder, place, rng)
     try:
         what = DAMAGES[name][0](folder, place, rng)
-    except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+    except (json.JSONDecodeError, KeyError, IndexError, AttributeError, TypeError) as error:
         what = f"(not done: {error!r})"  # an earlier damage left nothing for this one
     if folder.is_symlink():  # whoever names a link means what it leads to
         verbs = [words for words in verbs if words[0] == "train"]

@@ -261,6 +261,12 @@ def _redness(shown):
     return sum(float(picture[0].mean() - picture[2].mean()) for picture in there)
 
 
+def test_a_discovery_without_its_groups_has_a_page_without_clusters(digits_bench, tmp_path):
+    api.discover("digits", out=tmp_path / "found", separate_at=1, report=False)
+    (tmp_path / "found" / "groups.parquet").unlink()
+    assert "Where it looks" not in write_report(tmp_path / "found").read_text()
+
+
 CHANGES = [
     ("other sizes", "cluster", lambda ids: [0] * len(ids)),
     ("other classes", "label", lambda labels: ["unknown", *labels[1:]]),

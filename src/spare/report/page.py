@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def _saliency(
     if not pictured.networks:
         return None
     if not entries:
-        return worst_group_panels([cast(RunRecord, record)], pictured)
+        return worst_group_panels([record], pictured) if is_run(record) else None
     chosen: dict[str, np.ndarray] = {}
     for entry in entries:
         for gallery in [] if entry.panel is None else entry.panel.galleries:
