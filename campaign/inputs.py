@@ -30,7 +30,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -313,11 +313,11 @@ def _bomb(path: Path, name: str) -> None:
 @kind
 def npy(rng: random.Random, folder: Path) -> list[str]:
     good = np.random.default_rng(0).normal(0, 1, (60, 4))
-    features = rng.choice([_npy(good), _npy(_some_array(rng, 60)), _evil_npy(rng)])
+    features = rng.choice([_npy(good), _npy(good), _npy(_some_array(rng, 60)), _evil_npy(rng)])
     labels = _npy(rng.choice([np.arange(60) % 2, np.arange(60) % 2, _some_array(rng, 60)]))
-    (folder / "x.npy").write_bytes(_damaged(rng, features, 0.2))
-    (folder / "y.npy").write_bytes(_damaged(rng, labels, 0.2))
-    label = rng.choice(["y.npy"] * 60 + ["x.npy", ".", "/dev/zero", *WORDS])
+    (folder / "x.npy").write_bytes(_damaged(rng, features, 0.1))
+    (folder / "y.npy").write_bytes(_damaged(rng, labels, 0.1))
+    label = rng.choice(["y.npy"] * 300 + ["x.npy", ".", "/dev/zero", *WORDS])
     return ["discover", "x.npy", *quick(), "--label", label]
 
 
@@ -524,19 +524,19 @@ def groups_file(rng: random.Random, folder: Path) -> list[str]:
     if path.suffix == ".csv":
         path.write_bytes(_damaged(rng, "\n".join(lines).encode(), 0.5))
     else:
-        about = rng.choice([b"{}", b"[]", b"null", b'{"powers": {"0": 1e999}}', b'{"powers": [1]}', b"\xff",
+        about = rng.choice([b"{}", b"{}", b"{}", b'{"powers": {"0": 1, "1": 2}}', b"[]", b"null", b'{"powers": {"0": 1e999}}', b'{"powers": [1]}', b"\xff",
                             b'{"powers": {"0": NaN}, "weight_seed": -1}', b'{"weight_seed": 1e400}'])  # fmt: skip
         table = pa.table({"id": ids, "cluster": clusters}).replace_schema_metadata(
             {b"spare": about}
         )
         pq.write_table(table, path)
-        path.write_bytes(_damaged(rng, path.read_bytes(), 0.4))
+        path.write_bytes(_damaged(rng, path.read_bytes(), 0.2))
     return [
         "train",
         "good.npz",
         *quick(),
         "--groups",
-        rng.choice([str(path)] * 60 + [".", "/dev/null", *WORDS]),
+        rng.choice([str(path)] * 300 + [".", "/dev/null", *WORDS]),
     ]
 
 
@@ -554,8 +554,11 @@ VALUES = ["NaN", "inf", "-inf", "-1", "0", "1", "1e308", "-1e308", "10" * 15, st
           "true", "None", "[1]", "(1,)", *WORDS]  # fmt: skip
 
 
-def setting_keys() -> list[str]:
-    """Every key that can be set, of all methods and of the data that is used here."""
+MILD = ["0", "1", "2", "3", "0.1", "0.5", "true", "false", "1,2", "auto", "none", "linear", "last"]
+
+
+def setting_keys(methods: Iterable[str] = ()) -> list[str]:
+    """Every key that can be set, of these methods (or all) and of the data that is used here."""
     from spare.datasets import locate
     from spare.methods import METHODS, method_named
     from spare.runs.plan import known_settings
@@ -565,7 +568,7 @@ def setting_keys() -> list[str]:
         source = locate(Path(temporary) / "good.npz")
         keys = {
             key
-            for name in METHODS
+            for name in methods or METHODS
             for part in known_settings(source, method_named(name)).values()
             for key in part
         }
@@ -580,9 +583,11 @@ def settings(rng: random.Random, folder: Path) -> list[str]:
     _good(folder)
     from spare.methods import METHODS
 
-    key = rng.choice(KEYS)
-    verb = rng.choice([["discover"], ["train"], ["train", "--method", rng.choice(list(METHODS))]])
-    pairs = ["--set", f"{key}={rng.choice(VALUES)}"]
+    method = rng.choice(["spare", *METHODS])
+    key = rng.choice(KEYS if rng.random() < 0.2 else setting_keys([method]))
+    verb = ["train", "--method", method]
+    # Half of them may well be right, so that what comes after the check is tested too.
+    pairs = ["--set", f"{key}={rng.choice(VALUES if rng.random() < 0.5 else MILD)}"]
     if rng.random() < 0.05:
         pairs = ["--set", rng.choice(WORDS)]
     epochs = [] if key == "epochs" else quick()
@@ -609,10 +614,10 @@ def options(rng: random.Random, folder: Path) -> list[str]:
 def names(rng: random.Random, folder: Path) -> list[str]:
     _good(folder)
     odd = folder / os.fsdecode(
-        _name(rng, rng.choice([b".npz", b".csv", b".parquet", b"", b".npy"]))
+        _name(rng, rng.choice([b".npz", b".npz", b".csv", b".parquet", b"", b".npy"]))
     )
     with contextlib.suppress(OSError):
-        what = rng.randrange(5)
+        what = rng.randrange(8)
         if what == 0:
             os.mkfifo(odd)
         elif what == 1:
@@ -620,13 +625,20 @@ def names(rng: random.Random, folder: Path) -> list[str]:
         elif what == 2:
             odd.mkdir()
         elif what == 3:
-            shutil.copy(folder / "good.npz", odd)
-        else:
             odd.symlink_to("/dev/zero")
+        else:
+            shutil.copy(folder / "good.npz", odd)
     task = rng.choice(
-        [str(odd), odd.name, "/dev/zero", "/dev/null", "x/" * 3000 + "a.csv", "a" * 300, *WORDS]
+        [
+            *[str(odd), odd.name] * 60,
+            "/dev/zero",
+            "/dev/null",
+            "x/" * 3000 + "a.csv",
+            "a" * 300,
+            *WORDS,
+        ]
     )
-    verb = rng.choice(["discover", "train", "bench", "report", "compare", "figure"])
+    verb = rng.choice(["discover", "train", "train", "bench", "report", "compare", "figure"])
     more = {"bench": ["--jobs", "1", "--seeds", "0"], "figure": ["saliency"]}.get(verb, [])
     return [verb, *(more if verb == "figure" else []), task, *(more if verb == "bench" else []),
             *(quick() if verb in ("discover", "train", "bench") else [])]  # fmt: skip
