@@ -747,6 +747,8 @@ def make_case(number: int, place: Place, rng: random.Random) -> Case:
         what = f"(not done: {error!r})"  # an earlier damage left nothing for this one
     if folder.is_symlink():  # whoever names a link means what it leads to
         verbs = [words for words in verbs if words[0] == "train"]
+    if (folder / "groups.parquet").is_symlink():
+        verbs = [words for words in verbs if "--groups" not in words]
     here = rng.choice((top, folder)) if folder.is_dir() and kind != "partial" else top
     plant_canaries(place, top, folder)
     return Case(number, kind, f"{name}: {what}", folder, here, verbs)

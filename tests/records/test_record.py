@@ -299,6 +299,19 @@ def test_finding_6_metadata_of_groups_out_of_range_is_one_sentence(tmp_path, met
         read_groups(groups_file(tmp_path, {"spare": metadata}))
 
 
+def test_whatever_a_library_says_of_damaged_bytes_is_one_line(tmp_path, monkeypatch):
+    def damaged(*_, **__):
+        raise OSError(
+            "Couldn't deserialize thrift: invalid data\nDeserializing page header failed.\n"
+        )
+
+    path = groups_file(tmp_path)
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", damaged)
+    with pytest.raises(InputError, match="not a table of groups: Couldn't deserialize") as refused:
+        read_groups(path)
+    assert "\n" not in str(refused.value)
+
+
 def test_too_many_groups_are_refused_before_they_are_read(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARE_MAX_ROWS", "1")
     monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", pytest.fail)

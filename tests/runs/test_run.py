@@ -226,6 +226,17 @@ def test_a_rule_of_ones_own_selects_the_epoch(tmp_path, monkeypatch, capsys):
     assert (record["selection"], record["selected_epoch"]) == ("mine:SECOND", 2)
 
 
+def test_a_rule_of_ones_own_that_gives_no_number_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "mine_nan.py").write_text(
+        "from spare.training.selection import Rule\n"
+        "NAN = Rule('nan', 'no number', 'val labels', lambda epoch: float('nan'))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="gave nan instead of a number"):
+        quick(tmp_path / "x", "erm", overrides={"selection": "mine_nan:NAN"})
+    assert not list(tmp_path.glob("x*"))
+
+
 def own_features(folder, labels, **columns):
     rng = np.random.default_rng(0)
     features = rng.normal(size=(len(labels), 3)).astype(np.float32)

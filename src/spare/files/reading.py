@@ -111,8 +111,9 @@ def why_not(error: BaseException) -> str:
     if isinstance(error, OSError):
         if error.errno == errno.ELOOP:
             return "it is a link: put the file itself there"
-        return (error.strerror or str(error)).lower()
-    return reason(error)
+        if error.strerror:
+            return error.strerror.lower()
+    return reason(error)  # pyarrow's are OSErrors of several lines
 
 
 def read_json(path: Path) -> Any:

@@ -6,6 +6,8 @@ labels meet predictions.
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,6 +17,7 @@ from spare.data.task import Split, Task
 from spare.errors import DataError, InputError
 from spare.methods import METHODS, Fitted, Method
 from spare.records.record import Scores
+from spare.text import shown
 from spare.training.loop import Kept, Trained
 from spare.training.metrics import gaps, group_scores, pattern_shares
 from spare.training.outputs import outputs
@@ -85,7 +88,7 @@ def judge_of(task: Task, rules: Mapping[str, str]) -> Judge:
     def judge(epoch: Epoch) -> tuple[dict[str, float], dict[str, float]]:
         with_groups = replace(epoch, groups=true_groups)
         scores = {
-            name: rule.score(with_groups if rule.needs == "val groups" else epoch)
+            name: _finite(rule.score(with_groups if rule.needs == "val groups" else epoch), name)
             for name, rule in by_name.items()
         }
         record = {"score": scores[rules["selected"]], "average": float(epoch.correct.mean())}
@@ -95,6 +98,16 @@ def judge_of(task: Task, rules: Mapping[str, str]) -> Judge:
         return scores, record
 
     return judge
+
+
+def _finite(score: float, rule: str) -> float:
+    """A rule's score; one of someone's own may return anything."""
+    if not isinstance(score, numbers.Real) or not math.isfinite(score):
+        raise InputError(
+            f"selection rule {rule!r} gave {shown(score)} instead of a number: let it return a "
+            f"finite one for every epoch."
+        )
+    return float(score)
 
 
 def kept_epochs(fitted: Fitted, trained: Trained, rules: Mapping[str, str]) -> dict[str, Kept]:
