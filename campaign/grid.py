@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import sys
 import time
 from pathlib import Path
@@ -72,14 +73,18 @@ def main(words: list[str] | None = None) -> int:
     kinds = [list(FAULTS)[number % len(FAULTS)] for number in range(len(failing))]
     rng.shuffle(kinds)
     faults = dict(zip(failing, kinds, strict=True))
-    tally = Tally("grid", {"runs": len(seeds), "failing": len(faults), "again": {}})
+    tally = Tally("grid", {"runs": len(seeds), "failing": len(faults), "runs tried": {}})
     tally.details["faults"] = {kind: kinds.count(kind) for kind in FAULTS if kind in kinds}
     with scratch("grid") as folder:
         problems = try_grid(folder, seeds, faults, tally)
+        records = [json.loads(path.read_text()) for path in folder.glob("out/*/run.json")]
+        took = {record["seed"]: record["seconds"]["total"] for record in records}
     again = f"python -m campaign.grid --cases {options.cases} --seed {options.seed}"
     for seed in seeds:
         what = f"a run that {faults[seed]}" if seed in faults else "a run that must not be hurt"
-        tally.add(f"seed {seed}, {what}", problems.get(seed, ""), again=again)
+        problem = problems.get(seed, "")
+        tally.add(f"seed {seed}, {what}", problem, again=again, seconds=took.get(seed, 0.0))
+    tally.peak_memory_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     for problem in problems.get(-1, "").split("\n"):
         if problem:
             tally.add("the bench as a whole", problem, again=again)
@@ -142,19 +147,19 @@ def try_grid(
                     wrong(seed, f"the page does not name it ({what})")
 
     printed, tried = bench(faults, "first")
-    tally.details["again"]["first"] = len(tried)
+    tally.details["runs tried"]["at first"] = len(tried)
     check(faults, "first", printed)
     kept = {path: path.read_bytes() for path in out.glob("*/run.json")}
 
     half = dict(list(faults.items())[::2])
     printed, tried = bench(half, "with half of them mended")
-    tally.details["again"]["half of them mended"] = len(tried)
+    tally.details["runs tried"]["when half were mended"] = len(tried)
     if tried != set(faults):
         wrong(-1, f"given again it tried {sorted(tried)}, not those that had failed")
     check(half, "with half of them mended", printed)
 
     printed, tried = bench({}, "with all of them mended")
-    tally.details["again"]["all of them mended"] = len(tried)
+    tally.details["runs tried"]["when all were mended"] = len(tried)
     if tried != set(half):
         wrong(-1, f"given again it tried {sorted(tried)}, not those that had failed twice")
     check({}, "with all of them mended", printed)
