@@ -24,7 +24,7 @@ from spare.datasets.preparation import Preparation
 from spare.datasets.splits import Shares
 from spare.datasets.values import as_array, as_column
 from spare.datasets.words import _by_size, encode, encode_column
-from spare.errors import DataError, InputError, SpareError
+from spare.errors import DataError, InputError, SpareError, SpareWarning
 from tests.pictures import picture_folder
 
 N = 40
@@ -216,3 +216,11 @@ def test_the_order_of_classes_does_not_depend_on_the_hash_seed():
     orders = {tuple(sorted(order, key=_by_size)) for order in itertools.permutations(words)}
     assert orders == {("-1", "2", "NaN", "b", "inf", "nan")}
     assert encode(words)[1] == ("-1", "2", "NaN", "b", "inf", "nan")
+
+
+def test_several_columns_without_a_name_are_left_out(tmp_path):
+    rows = "".join(f"1,{i},{i % 2},{i}\n" for i in range(40))
+    (tmp_path / "t.csv").write_text(f",,label,x\n{rows}")
+    with pytest.warns(SpareWarning, match=r"columns without a name, which are not used: 1, 2"):
+        task = load(tmp_path / "t.csv", 0, shares=Shares(), columns=FeatureColumns())
+    assert task.train.inputs.take(np.array([0])).shape == (1, 1)

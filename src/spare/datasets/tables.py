@@ -85,7 +85,7 @@ def read_table(
 
     if not is_parquet(path):
         names = column_names(path, encoding)
-        named = set(names) & set(words(names) if words is not None else ())
+        named = set(filter(None, names)) & set(words(names) if words is not None else ())
         with _opened(path, encoding, named) as table:
             collected = _collected(table, path.name)
         for field in collected.schema:  # pyarrow keeps text that is not UTF-8 as bytes
@@ -250,7 +250,7 @@ def _checked_names(schema: Any, where: str) -> list[str]:
         raise DataError(f"{where} has no columns with a name: name them in the first row.")
     if nameless:
         warnings.warn(
-            f"{where}: column {', '.join(nameless[:5])} has no name and is not used.",
+            f"{where} has columns without a name, which are not used: {', '.join(nameless[:5])}.",
             SpareWarning,
             stacklevel=3,
         )

@@ -109,7 +109,8 @@ class TrainingState:
             if random.dtype != torch.uint8 or random.shape != random_state().shape:
                 raise ValueError("it has no state of the random numbers")
             set_random_state(random)
-        except (ValueError, RuntimeError) as error:  # torch's own for bytes that are no state
+        # A RuntimeError is torch's own for bytes that are no state.
+        except (ValueError, RuntimeError, msgspec.ValidationError) as error:
             raise RunError(
                 f"{path} is no checkpoint of this training ({reason(error)}): {DELETE}."
             ) from error
