@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -19,8 +20,8 @@ def test_every_public_name_is_there_and_sorted():
 
 @pytest.mark.parametrize("name", spare.__all__)
 def test_every_public_name_is_explained_with_an_example(name):
-    documentation = getattr(spare, name).__doc__ or ""
-    assert "\n    Examples\n    --------\n" in documentation
+    documentation = inspect.getdoc(getattr(spare, name)) or ""  # dedented in every Python
+    assert "\nExamples\n--------\n" in documentation
     assert ">>> " in documentation
 
 

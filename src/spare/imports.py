@@ -139,7 +139,10 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _source(value: Any) -> str:
-    if getattr(value, "__name__", "") != "<lambda>":  # its source is a line, which may hold two
+    # A lambda's source is a line, which may hold two; and since Python 3.13 everything that was
+    # compiled without a file seems to come from the text of `python -c`.
+    compiled = isinstance(value, FunctionType) and value.__code__.co_filename == "<string>"
+    if getattr(value, "__name__", "") != "<lambda>" and not compiled:
         with contextlib.suppress(OSError, TypeError):  # none if typed at a prompt, or compiled
             return inspect.getsource(value)
     return _compiled(value.__code__) if isinstance(value, FunctionType) else ""
