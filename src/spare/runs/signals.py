@@ -33,12 +33,19 @@ def stop_on_signal(
     """
     received: list[int] = []  # not an Event: a second signal while it is being set would lock up
     asked = -GRACE
+    busy = False
     parent = int(os.environ.get(PARENT, 0))
 
     def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal busy
+        if busy:  # signals that come faster than they are handled must not pile up
+            return
+        busy = True
         received.append(number)
         signal.setitimer(signal.ITIMER_REAL, GRACE, GRACE)
-        if time.monotonic() - asked > GRACE:
+        nobody_asks = time.monotonic() - asked > GRACE
+        busy = False
+        if nobody_asks:
             raise KeyboardInterrupt
 
     def should_stop() -> bool:
