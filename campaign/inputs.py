@@ -143,7 +143,8 @@ def _problems(code: int, ended_by: int, text: str, left: list[str]) -> list[str]
     }
     if control:
         problems.append(f"control characters {sorted(control)!r}")
-    if code == 1 and left:
+    # A bench that ran keeps its folder, whose table says which runs failed and why.
+    if code == 1 and left and "of the runs failed" not in text:
         problems.append(f"left behind: {', '.join(left)}")
     return problems
 
