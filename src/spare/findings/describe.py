@@ -35,7 +35,7 @@ def describe_groups(
     sampling
         How likely each training example is drawn.
     early_outputs
-        What early models said, by which clusters are described.
+        What early models said at one look after the other, and last what was clustered.
     """
     mass = np.bincount(groups.ids, weights=sampling, minlength=len(groups.names()))
     recovery: dict[Any, dict[str, Any]] = {}
@@ -62,8 +62,8 @@ def describe_groups(
         }
         if facts:
             class_groups["clusters"] = [facts[-1][1][group] for group in evidence.ids]
-        if len(facts) > 1:
-            class_groups["by_epoch"] = _by_epoch(facts, evidence.ids)
+        if len(facts) > 2:
+            class_groups["by_epoch"] = _by_epoch(facts[:-1], evidence.ids)
         described[task.class_names[label]] = cast(
             ClassGroups, {**class_groups, **recovery.get(label, {})}
         )
@@ -134,13 +134,12 @@ def _two_axes(centered: np.ndarray) -> np.ndarray:
 def _by_epoch(
     facts: Sequence[tuple[int | None, Mapping[int, Cluster]]], ids: Sequence[int]
 ) -> list[ClustersAtEpoch]:
-    """The same clusters according to earlier and later models, in the order of the epochs."""
-    ordered = sorted(facts, key=lambda pair: -1 if pair[0] is None else pair[0])
+    """The same clusters according to earlier and later models."""
     return [
         {
             "epoch": epoch,
             "accuracy": [clusters[group]["accuracy"] for group in ids],
             "confidence": [clusters[group]["confidence"] for group in ids],
         }
-        for epoch, clusters in ordered
+        for epoch, clusters in facts
     ]

@@ -30,6 +30,7 @@ from spare.methods import (
     outputs,
     pgi,
     spare,
+    spare_paper,
     ssa,
 )
 from spare.methods.method import Fitted, Inference, Method, Trainer, combined
@@ -49,6 +50,7 @@ _FILES = (
     jtt,
     cnc,
     george,
+    spare_paper,
     spare,
     bridge,
     ssa,

@@ -19,6 +19,7 @@ from spare.models import ModelChoice
 from spare.training.settings import Settings
 
 if TYPE_CHECKING:
+    from spare.groups.blocks import Block
     from spare.groups.result import Groups
     from spare.training.checkpoint import State
     from spare.training.loop import Trained
@@ -37,8 +38,6 @@ class EarlyOutputs:
     epoch: int | None
     #: (examples, classes), each row summing to 1.
     probabilities: np.ndarray
-    #: What they were clustered into.
-    groups: Groups
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,8 @@ class Inferred:
     #: What early models said of the training examples, for people to see; the groups come from the
     #: last.
     early_outputs: tuple[EarlyOutputs, ...] = ()
+    #: By class: how clearly it has fallen apart, where early outputs were clustered.
+    blocks: dict[Any, Block] = field(default_factory=dict)
 
     @property
     def worst_case_over(self) -> np.ndarray:

@@ -11,21 +11,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from torch import Tensor
 
 from spare.data.task import Task
 from spare.errors import InputError, SpareWarning, unknown
+from spare.groups.blocks import Block, blocks_of
 from spare.groups.clusterers import DEFAULT, check_name
 from spare.groups.clusters import concerns, infer_groups
-from spare.groups.result import Groups
+from spare.groups.result import Groups, clusters_of
 from spare.limits import Range, check_ranges
 from spare.methods.method import EarlyOutputs, Inference, Inferred, sees
 from spare.training.outputs import OUTPUTS, as_clustered
 from spare.training.stages import Stages
 
+WEIGHING = ("evidence", "silhouette")
 #: More clusters than this in one class are a slip of the finger.
 MAX_K = 1000
 
@@ -37,8 +39,12 @@ class ClusteringOptions:
     #: Number of clusters per class; 0 for the best of 2..k_max by silhouette.
     k: Annotated[int, Range(0, MAX_K)] = 0
     k_max: Annotated[int, Range(1, MAX_K)] = 5
-    #: Sampling power: empty for the silhouette rule, one number for all classes, or one per class.
+    #: Sampling power: empty for the rule that is named next, one number for all classes, or one
+    #: per class.
     power: tuple[Annotated[float, Range(0, 100)], ...] = ()
+    #: The rule: "evidence" weighs a class by how clearly it has fallen apart, and leaves it as it
+    #: is where it has not; "silhouette" is the paper's (1 from 0.9 on, else 2).
+    weigh: str = "evidence"
     #: What clusters: kmeans, gmm, agglomerative, or package.module:NAME with scikit-learn's
     #: fit_predict.
     clusterer: str = DEFAULT
@@ -46,6 +52,8 @@ class ClusteringOptions:
     def __post_init__(self) -> None:
         check_ranges(self)
         check_name(self.clusterer)
+        if self.weigh not in WEIGHING:
+            raise unknown("weigh", self.weigh, WEIGHING)
         if self.output not in OUTPUTS:
             raise unknown("output", self.output, OUTPUTS)
         if self.k == 0 and self.k_max < 2:
@@ -62,36 +70,53 @@ def infer(task: Task, stages: Stages, options: ClusteringOptions) -> Inferred:
         name: as_clustered(split.inputs.take(np.arange(len(split))), options.output)
         for name, split in task.splits().items()
     }
-    groups = clustered(outputs["train"], task, stages, options)
+    labels = np.asarray(task.train.labels)
+    probabilities = as_clustered(outputs["train"], "softmax").numpy()
+    groups, blocks = clustered(
+        outputs["train"], labels, probabilities.argmax(1), task, stages, options
+    )
     warn_of_concerns(groups, task)
     held_out = {
         name: groups.assign(outputs[name], split.labels)
         for name, split in task.splits().items()
         if name != "train"
     }
-    probabilities = as_clustered(outputs["train"], "softmax").numpy()
     return Inferred(
         groups,
         held_out,
         {"separated_at": None},
-        early_outputs=(EarlyOutputs(None, probabilities, groups),),
+        blocks=blocks,
+        early_outputs=(EarlyOutputs(None, probabilities),),
     )
 
 
-def clustered(outputs: Tensor, task: Task, stages: Stages, options: ClusteringOptions) -> Groups:
-    """The groups of the training examples, by their outputs."""
+def clustered(
+    outputs: Tensor,
+    labels: np.ndarray,
+    predicted: np.ndarray,
+    task: Task,
+    stages: Stages,
+    options: ClusteringOptions,
+) -> tuple[Groups, dict[Any, Block]]:
+    """The groups of training examples by their outputs, and the evidence of each class's block."""
     with stages.timed("inference"), warnings.catch_warnings():
         # These may be dropped for others: of those that are used, `warn_of_concerns` tells.
         warnings.simplefilter("ignore", SpareWarning)
-        return infer_groups(
+        groups = infer_groups(
             outputs,
-            task.train.labels,
+            labels,
             k=options.k or None,
             k_max=options.k_max,
-            power=class_powers(options.power, task),
             clusterer=options.clusterer,
             seed=stages.seed,
         )
+        blocks = blocks_of(clusters_of(groups), labels, predicted)
+    given = given_powers(options.power, task)
+    if given:
+        groups = groups.with_powers({label: given[label] for label in groups.evidence})
+    elif options.weigh == "evidence":
+        groups = groups.with_powers({label: block.power for label, block in blocks.items()})
+    return groups, blocks
 
 
 def warn_of_concerns(groups: Groups, task: Task) -> None:
@@ -100,10 +125,11 @@ def warn_of_concerns(groups: Groups, task: Task) -> None:
         warnings.warn(concern, SpareWarning, stacklevel=3)
 
 
-def class_powers(power: Sequence[float], task: Task) -> dict[int, float] | None:
+def given_powers(power: Sequence[float], task: Task) -> dict[int, float]:
+    """The power of each class, where the options give any."""
     classes = len(task.class_names)
     if not power:
-        return None
+        return {}
     if len(power) not in (1, classes):
         raise InputError(
             f"power needs one number or one for each of {classes} classes, not {len(power)}."

@@ -1,18 +1,21 @@
-"""When SPARE separates the groups: the early epochs that are tried, and which of them is used.
+"""When SPARE separates the groups: how long the early model is trained, and what it is asked.
 
-- separate_at=T: after T epochs, as in the paper.
-- separate_at=val: the candidate epoch that finds most of validation's true minorities.
-- separate_at=auto: the candidate epoch after which classes fall apart most clearly; starts over
-  from other initial weights while some class does not. Uses no group label.
-- cross_fit=N: outputs of models that did not see the example; tries learning rates, not epochs.
+- separate_at=auto: look after every early epoch until each class has fallen apart by evidence that
+  needs no group label (groups/blocks.py), within a budget. Each class keeps the look at which it
+  was clearest: classes need not share one.
+- separate_at=T: one look after T epochs, as in the paper.
+- separate_at=val: of the candidate epochs, the one whose clusters of validation's outputs find most
+  of validation's true minorities, as in the paper.
+- cross_fit=N: outputs of models that did not see the example; looks differ in the learning rate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -20,15 +23,17 @@ from torch import Tensor
 
 from spare.data.folds import halves
 from spare.data.task import Split, Task
-from spare.errors import InputError
-from spare.groups.clusters import CLEAR_SILHOUETTE
-from spare.groups.result import Groups
+from spare.errors import InputError, SpareWarning
+from spare.groups.arrays import rows_by_class
+from spare.groups.blocks import CLEAR, Block, class_offsets
+from spare.groups.clusters import infer_groups
+from spare.groups.result import Groups, clusters_of, groups_from_clusters
 from spare.groups.weights import GroupSampling
-from spare.limits import Count, NotNegative, Positive, Range
+from spare.limits import Count, NotNegative, Positive, Range, Share
 from spare.methods.method import EarlyOutputs
 from spare.methods.outputs import ClusteringOptions, clustered
 from spare.methods.reference import OwnDecay, early_settings
-from spare.training.batches import weighted
+from spare.training.batches import shuffled, weighted
 from spare.training.loop import Trained
 from spare.training.outputs import Outputs
 from spare.training.stages import Stages
@@ -39,14 +44,14 @@ LEAST_STEPS = 25
 
 @dataclass(frozen=True)
 class SeparationOptions(ClusteringOptions):
-    #: T_init: an epoch, or "val" (by validation groups) or "auto" (no group label) to choose one.
+    #: T_init: an epoch, or "auto" (by evidence, no group label) or "val" (by validation groups).
     separate_at: Count | str = "auto"
-    #: Epochs among which "val" and "auto" choose. Where an epoch is shorter than 25 steps, they
-    #: are multiplied until the first has as many, because nothing is learned before.
+    #: "auto" only: the most early epochs, as a share of the epochs of training.
+    early_budget: Share = 0.3
+    #: "val" only: the epochs among which it chooses.
     candidates: tuple[Count, ...] = (1, 2)
-    #: "auto" only: how often to start over from other initial weights while some class does not
-    #: fall apart clearly (silhouette below 0.9) at any candidate epoch.
-    restarts: Annotated[int, Range(0, 1000)] = 1
+    #: Shift the early model's logits so that it predicts classes as often as they occur.
+    match_classes: bool = True
     #: Learning rate and weight decay of the early epochs; 0 and -1 for those of the settings.
     early_lr: NotNegative = 0.0
     early_weight_decay: OwnDecay = -1.0
@@ -54,7 +59,7 @@ class SeparationOptions(ClusteringOptions):
     #: did not see it; 0 for the outputs of one model that saw all. For heads on given features,
     #: which fit the examples that they are trained on too soon.
     cross_fit: Annotated[int, Range(0, 1000)] = 0
-    #: With cross_fit: learning rates tried in turn until every class falls apart clearly.
+    #: With cross_fit: learning rates tried in turn until every class has fallen apart.
     early_lrs: tuple[Positive, ...] = (0.001, 0.003, 0.01, 0.03, 0.1)
 
     def __post_init__(self) -> None:
@@ -69,92 +74,184 @@ class SeparationOptions(ClusteringOptions):
         if not self.candidates or not self.early_lrs:
             raise InputError("candidates and early_lrs need at least one number each.")
 
-    def epochs_tried(self, steps: int) -> list[int]:
-        """The epochs after which groups are inferred, when an epoch has this many steps."""
+    def looks_after(self, steps: int, epochs: int) -> list[int]:
+        """The epochs after which to look, when an epoch has so many steps and training so many."""
         if isinstance(self.separate_at, int):
             return [self.separate_at]
+        # Where an epoch is too short to learn anything, several count as one.
         factor = math.ceil(LEAST_STEPS / steps)
-        return sorted({factor * epoch for epoch in self.candidates})
+        if self.separate_at == "val":
+            return sorted({factor * epoch for epoch in self.candidates})
+        most = max(round(self.early_budget * epochs), 2 * factor)
+        return list(range(factor, most + 1, factor))
 
 
 @dataclass(frozen=True)
-class Separation:
-    """Groups that were inferred from early outputs, and the models that gave these outputs."""
+class Look:
+    """What early models say of the training examples at one moment, and how that clusters."""
 
-    weight_seed: int
     epoch: int
     lr: float
     #: One, or with cross-fitting one for each half.
     models: tuple[Trained, ...]
+    #: Of the training examples, the logits shifted by the offsets.
+    outputs: Outputs
+    offsets: Tensor
+    #: Of the classes that had not fallen apart before.
     groups: Groups
-    #: Of the training examples.
-    logits: Tensor
+    blocks: Mapping[Any, Block]
 
-    def outputs(self, stages: Stages, split: Split, options: ClusteringOptions) -> Tensor:
-        """What is clustered, for held-out examples: from the mean of the models' logits."""
+    def of(self, stages: Stages, split: Split) -> Outputs:
+        """What the same models say of held-out examples: the mean of their logits."""
         of_models = [stages.outputs(model, split) for model in self.models]
-        if len(of_models) == 1:
-            return of_models[0].named(options.output)
         logits = torch.stack([outputs.logits for outputs in of_models]).mean(0)
-        return Outputs(logits, logits).named(options.output)
+        return Outputs(logits + self.offsets, of_models[0].features)
+
+
+@dataclass(frozen=True)
+class Separation:
+    """The look that each class keeps, and the groups put together from them."""
+
+    looks: tuple[Look, ...]
+    #: By class.
+    chosen: Mapping[Any, Look]
+    groups: Groups
+
+    @property
+    def blocks(self) -> dict[Any, Block]:
+        return {label: look.blocks[label] for label, look in self.chosen.items()}
 
     def assign(self, stages: Stages, split: Split, options: ClusteringOptions) -> np.ndarray:
-        """The groups of held-out examples."""
-        return self.groups.assign(self.outputs(stages, split, options), split.labels)
+        """The groups of held-out examples, each by the look that its class keeps."""
+        labels = np.asarray(split.labels)
+        outputs = self._joined(
+            labels, {id(look): look.of(stages, split) for look in self.chosen.values()}
+        )
+        return self.groups.assign(outputs.named(options.output), labels)
+
+    def early_outputs(self) -> tuple[EarlyOutputs, ...]:
+        """What was said at each look, and last what each class was clustered by."""
+        labels = self.groups.labels
+        joined = self._joined(labels, {id(look): look.outputs for look in self.chosen.values()})
+        at_looks = [(look.epoch, look.outputs) for look in self.looks]
+        if len(self.looks[-1].models) > 1:  # learning rates were tried, not epochs
+            at_looks = []
+        return tuple(
+            EarlyOutputs(epoch, outputs.probabilities.numpy())
+            for epoch, outputs in [*at_looks, (max(self.epochs().values()), joined)]
+        )
+
+    def epochs(self) -> dict[Any, int]:
+        return {label: look.epoch for label, look in self.chosen.items()}
+
+    def _joined(self, labels: np.ndarray, by_look: Mapping[int, Outputs]) -> Outputs:
+        """Every example's outputs by the look that its class keeps."""
+        first = next(iter(by_look.values()))
+        logits, features = torch.zeros_like(first.logits), torch.zeros_like(first.features)
+        for label, rows in rows_by_class(labels).items():
+            if label not in self.chosen:
+                raise InputError(f"class {label} has no training example to learn it from.")
+            outputs = by_look[id(self.chosen[label])]
+            logits[rows], features[rows] = outputs.logits[rows], outputs.features[rows]
+        return Outputs(logits, features)
 
 
-#: (epoch, number of the initial weights, name of a shorter stage to continue from)
-Separate = Callable[[int, int, str], Separation]
-
-
-def separations(
-    task: Task, stages: Stages, options: SeparationOptions, separate: Separate
-) -> list[Separation]:
-    """All that are tried: one per candidate epoch, and more where `auto` starts over."""
-    if options.cross_fit:
-        return _cross_fitted(task, stages, options)
-    epochs = options.epochs_tried(math.ceil(len(task.train) / stages.settings.batch_size))
-    tried: list[Separation] = []
-    for weight_seed in range(1 + (options.restarts if options.separate_at == "auto" else 0)):
-        continues = ""
-        for epoch in epochs:
-            tried.append(separate(epoch, weight_seed, continues))
-            continues = tried[-1].models[0].name
-        if clarity(clearest(tried).groups) >= CLEAR_SILHOUETTE:
+def separate(task: Task, stages: Stages, options: SeparationOptions) -> Separation:
+    """Train a little, look, and go on until every class has fallen apart or the budget is used."""
+    looks: list[Look] = []
+    chosen: dict[Any, Look] = {}
+    for look in _looks(task, stages, options, chosen):
+        looks.append(look)
+        for label, block in look.blocks.items():
+            if label not in chosen or block.clarity > chosen[label].blocks[label].clarity:
+                chosen[label] = look
+        if options.separate_at == "auto" and not _unclear(chosen):
             break
-    return tried
-
-
-def _cross_fitted(task: Task, stages: Stages, options: SeparationOptions) -> list[Separation]:
-    """Each example's output from models of one epoch that were trained on the other half.
-
-    A low rate learns too little to separate anything, a high one too much: rates are tried from the
-    lowest up, until every class falls apart clearly.
-    """
-    tried: list[Separation] = []
+    if options.separate_at == "val":
+        best = max(looks, key=lambda look: _recall_on_validation(look, task, stages, options))
+        chosen = dict.fromkeys(chosen, best)
     labels = np.asarray(task.train.labels)
-    for lr in sorted(options.early_lrs):
-        settings = early_settings(stages.settings, lr, options.early_weight_decay)
-        settings = replace(settings, epochs=1)
-        logits = torch.zeros(len(labels), len(task.class_names))
-        models: list[Trained] = []
-        for fold, (rows, others) in enumerate(_halvings(labels, options.cross_fit, stages.seed)):
-            model = stages.train(
-                f"early/{lr:g}-{fold}",
-                replace(task, train=task.train.subset(rows)),
-                # Classes in equal numbers, or a rare one is learned too little to fall apart.
-                weighted(GroupSampling(labels[rows]), len(rows), settings.batch_size),
-                settings=settings,
-                weight_seed=fold,
-            )
-            logits[others] += stages.outputs(model, task.train.subset(others)).logits
-            models.append(model)
-        outputs = Outputs(logits / options.cross_fit, logits)
-        groups = clustered(outputs.named(options.output), task, stages, options)
-        tried.append(Separation(0, 1, lr, tuple(models), groups, outputs.logits))
-        if clarity(groups) >= CLEAR_SILHOUETTE:
-            break
-    return tried
+    clusters = {label: clusters_of(chosen[label].groups)[label] for label in rows_by_class(labels)}
+    powers = {label: look.groups.evidence[label].power for label, look in chosen.items()}
+    groups = groups_from_clusters(clusters, labels, powers=powers, width=looks[0].groups.width)
+    return Separation(tuple(looks), chosen, groups)
+
+
+def _unclear(chosen: Mapping[Any, Look]) -> list[Any]:
+    return [label for label, look in chosen.items() if look.blocks[label].clarity < CLEAR]
+
+
+def _looks(
+    task: Task, stages: Stages, options: SeparationOptions, chosen: Mapping[Any, Look]
+) -> Iterator[Look]:
+    """One look after the other; of classes that have fallen apart there is nothing more to see."""
+    if options.cross_fit:
+        for lr in sorted(options.early_lrs):
+            models, logits = _cross_fitted(task, stages, options, lr)
+            yield _look(task, stages, options, chosen, 1, lr, models, Outputs(logits, logits))
+        return
+    settings = early_settings(stages.settings, options.early_lr, options.early_weight_decay)
+    steps = math.ceil(len(task.train) / settings.batch_size)
+    continues = ""
+    for epoch in options.looks_after(steps, settings.epochs):
+        model = stages.train(
+            f"early/{epoch}",
+            task,
+            shuffled(len(task.train), settings.batch_size),
+            settings=replace(settings, epochs=epoch),
+            continues=continues,
+        )
+        continues = model.name
+        outputs = stages.outputs(model, task.train)
+        yield _look(task, stages, options, chosen, epoch, settings.lr, (model,), outputs)
+
+
+def _look(
+    task: Task,
+    stages: Stages,
+    options: SeparationOptions,
+    chosen: Mapping[Any, Look],
+    epoch: int,
+    lr: float,
+    models: tuple[Trained, ...],
+    outputs: Outputs,
+) -> Look:
+    labels = np.asarray(task.train.labels)
+    offsets = torch.zeros(outputs.logits.shape[1])
+    if options.match_classes:
+        offsets = torch.as_tensor(class_offsets(outputs.logits.numpy(), labels)).float()
+    outputs = Outputs(outputs.logits + offsets, outputs.features)
+    rows = np.arange(len(labels))
+    if options.separate_at == "auto" and chosen:
+        rows = np.flatnonzero(np.isin(labels, _unclear(chosen)))
+    predicted = outputs.logits.argmax(1).numpy()[rows]
+    groups, blocks = clustered(
+        outputs.named(options.output)[rows], labels[rows], predicted, task, stages, options
+    )
+    return Look(epoch, lr, models, outputs, offsets, groups, blocks)
+
+
+def _cross_fitted(
+    task: Task, stages: Stages, options: SeparationOptions, lr: float
+) -> tuple[tuple[Trained, ...], Tensor]:
+    """Each example's logits from models of one epoch that were trained on the other half."""
+    labels = np.asarray(task.train.labels)
+    settings = early_settings(stages.settings, lr, options.early_weight_decay)
+    settings = replace(settings, epochs=1)
+    logits = torch.zeros(len(labels), len(task.class_names))
+    models: list[Trained] = []
+    for fold, (rows, others) in enumerate(_halvings(labels, options.cross_fit, stages.seed)):
+        model = stages.train(
+            f"early/{lr:g}-{fold}",
+            replace(task, train=task.train.subset(rows)),
+            # Classes in equal numbers, or a rare one is learned too little to fall apart.
+            weighted(GroupSampling(labels[rows]), len(rows), settings.batch_size),
+            settings=settings,
+            weight_seed=fold,
+        )
+        logits[others] += stages.outputs(model, task.train.subset(others)).logits
+        models.append(model)
+    return tuple(models), logits / options.cross_fit
 
 
 def _halvings(labels: np.ndarray, times: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -166,21 +263,20 @@ def _halvings(labels: np.ndarray, times: int, seed: int) -> Iterator[tuple[np.nd
         yield second, first
 
 
-def choose(
-    tried: Sequence[Separation], task: Task, stages: Stages, options: SeparationOptions
-) -> Separation:
-    """The separation whose groups are used; the earliest of those that are equally good."""
-    if options.separate_at != "val":
-        return clearest(tried)
+def _recall_on_validation(
+    look: Look, task: Task, stages: Stages, options: SeparationOptions
+) -> float:
+    """How much of validation's true minorities lies outside the largest clusters of its outputs."""
     if task.val is None:
         raise InputError("separate_at='val' needs a validation split with group labels.")
-    val, true_groups = task.val, task.groups(task.val)
-
-    def recall(separation: Separation) -> float:
-        assigned = separation.assign(stages, val, options)
-        return smallest_recall(val.labels, true_groups, separation.groups.in_majority(assigned))
-
-    return max(tried, key=recall)
+    outputs = look.of(stages, task.val).named(options.output)
+    with warnings.catch_warnings():  # these clusters are looked at, and never used
+        warnings.simplefilter("ignore", SpareWarning)
+        clusters = infer_groups(
+            outputs, task.val.labels, k=options.k or None, k_max=options.k_max,
+            clusterer=options.clusterer, seed=stages.seed,
+        )  # fmt: skip
+    return smallest_recall(task.val.labels, task.groups(task.val), clusters.in_majority())
 
 
 def smallest_recall(labels: np.ndarray, groups: np.ndarray, majority: np.ndarray) -> float:
@@ -198,28 +294,3 @@ def smallest_recall(labels: np.ndarray, groups: np.ndarray, majority: np.ndarray
         if minority.any():
             recalls.append((~majority[minority]).mean())
     return float(min(recalls, default=0.0))
-
-
-def clearest(tried: Sequence[Separation]) -> Separation:
-    return max(tried, key=lambda separation: clarity(separation.groups))
-
-
-def clarity(groups: Groups) -> float:
-    """How clearly the least clear class falls apart: the smallest silhouette over classes."""
-    scores = [evidence.silhouette for evidence in groups.evidence.values()]
-    return min((score for score in scores if score is not None), default=0.0)
-
-
-def early_outputs(tried: Sequence[Separation], chosen: Separation) -> tuple[EarlyOutputs, ...]:
-    """What the chosen early training said at each epoch that was tried, the chosen epoch last."""
-    same_training = [
-        separation
-        for separation in tried
-        if separation.weight_seed == chosen.weight_seed and separation is not chosen
-    ]
-    if len(chosen.models) > 1:  # learning rates were tried there, not epochs
-        same_training = []
-    return tuple(
-        EarlyOutputs(separation.epoch, separation.logits.softmax(1).numpy(), separation.groups)
-        for separation in [*same_training, chosen]
-    )

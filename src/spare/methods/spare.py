@@ -8,13 +8,14 @@ the Lens of Simplicity Bias, AISTATS 2024.
     train a fresh model, sampling example i of cluster V in class c with probability ~ |V|^-power_c,
     every class with the same mass
 
-How T_init is chosen is in separation.py.
+Two methods: `spare`, which looks after every epoch until each class has fallen apart and weighs a
+class by the evidence for it (separation.py, groups/blocks.py), and `spare_paper` as published, with
+T_init given or chosen by validation groups and the silhouette rule for the powers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 from spare.data.task import Task
 from spare.errors import InputError, unknown
@@ -22,17 +23,10 @@ from spare.groups.clusterers import clusterer_named
 from spare.groups.weights import CLASS_MASSES, GroupSampling
 from spare.limits import check_ranges
 from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined
-from spare.methods.outputs import clustered, warn_of_concerns
 from spare.methods.outputs import infer as infer_from_outputs
-from spare.methods.reference import early_settings
-from spare.methods.separation import (
-    Separation,
-    SeparationOptions,
-    choose,
-    early_outputs,
-    separations,
-)
-from spare.training.batches import shuffled, weighted
+from spare.methods.outputs import warn_of_concerns
+from spare.methods.separation import SeparationOptions, separate
+from spare.training.batches import weighted
 from spare.training.loop import Objective, cross_entropy
 from spare.training.stages import Stages
 
@@ -55,50 +49,28 @@ def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
     if task.holds_outputs:
         return infer_from_outputs(task, stages, options)
     clusterer_named(options.clusterer)  # one that cannot be used is refused before any training
-    tried = separations(task, stages, options, partial(separate, task, stages, options))
-    chosen = choose(tried, task, stages, options)
-    warn_of_concerns(chosen.groups, task)
+    separation = separate(task, stages, options)
+    warn_of_concerns(separation.groups, task)
+    last = separation.looks[-1]
+    epochs = separation.epochs()
     return Inferred(
-        chosen.groups,
+        separation.groups,
         {
-            name: chosen.assign(stages, split, options)
+            name: separation.assign(stages, split, options)
             for name, split in task.splits().items()
             if name != "train"
         },
         {
-            "separated_at": chosen.epoch,
-            "weight_seed": chosen.weight_seed,
-            "early_lr": chosen.lr,
+            "separated_at": max(epochs.values()),
+            "separated_at_by_class": {task.class_names[c]: epoch for c, epoch in epochs.items()},
+            "early_epochs": last.epoch,
+            "early_lr": last.lr,
         },
-        # The groups are those of a model with these initial weights: training starts from the same.
-        weight_seed=chosen.weight_seed,
-        early=chosen.models[0].last if len(chosen.models) == 1 else None,
-        early_epoch=chosen.epoch,
-        early_outputs=early_outputs(tried, chosen),
+        early=last.models[0].last if len(last.models) == 1 else None,
+        early_epoch=last.epoch,
+        early_outputs=separation.early_outputs(),
+        blocks=separation.blocks,
     )
-
-
-def separate(
-    task: Task,
-    stages: Stages,
-    options: SeparationOptions,
-    epoch: int,
-    weight_seed: int = 0,
-    continues: str = "",
-) -> Separation:
-    """The groups after this many epochs of plain training."""
-    settings = early_settings(stages.settings, options.early_lr, options.early_weight_decay)
-    model = stages.train(
-        f"early/{weight_seed}-{epoch}",
-        task,
-        shuffled(len(task.train), settings.batch_size),
-        settings=replace(settings, epochs=epoch),
-        continues=continues,
-        weight_seed=weight_seed,
-    )
-    outputs = stages.outputs(model, task.train)
-    groups = clustered(outputs.named(options.output), task, stages, options)
-    return Separation(weight_seed, epoch, settings.lr, (model,), groups, outputs.logits)
 
 
 def train(
@@ -136,7 +108,7 @@ METHOD = combined(
     INFERENCE,
     TRAINER,
     name="spare",
-    title="SPARE: cluster early outputs, sample clusters by inverse size",
+    title="SPARE: cluster early outputs when classes have fallen apart, sample by inverse size",
     paper="Yang et al. 2024",
     cost="1x + T/epochs",
 )

@@ -105,6 +105,9 @@ class ClassVerdict(TypedDict):
     learned: NotRequired[Fraction]
     mistaken: NotRequired[Fraction]
     apart: NotRequired[Silhouette]
+    #: The class that most of the block is taken for, and how much of it.
+    taken_for: NotRequired[str | None]
+    taken_share: NotRequired[Fraction]
 
 
 class Verdict(TypedDict):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from spare.files.writing import write_text
-from spare.findings.verdict import BOUNDS
+from spare.findings.verdict import FOUND, LEAST
 from spare.records.groups_file import GroupTable
 from spare.records.layout import REPORT
 from spare.records.record import DiscoveryRecord, RunRecord, Scores, is_run
@@ -69,7 +69,7 @@ def render(
             confusion=_confusion(record, table),
             attributes=_attributes(record),
             scores=_scores(record),
-            clear={name: clear for name, (_, clear) in BOUNDS.items()},
+            least_clarity=LEAST[FOUND],
             side=SIDE,
             data=script_data({number: panel.examples for number, panel in panels.items()}),
             missing=sum(panel.missing for panel in panels.values()),

@@ -224,7 +224,7 @@ def _findings(
         except (SpareError, OSError) as error:  # a picture that is gone costs no training
             note = f"what clusters go with is not known: {reason(error)}."
             warn(note, SpareWarning, stacklevel=2)
-    if early:
-        findings["verdict"] = verdict_of(task, early)
+    if inferred.blocks:
+        findings["verdict"] = verdict_of(task, inferred.blocks, inferred.notes["separated_at"])
     progress.report("findings", 1, 1)
     return findings

@@ -1,0 +1,144 @@
+"""Has a class fallen apart? The evidence of its block: the examples outside its largest cluster.
+
+A shortcut's victims are taken for another class together, far from the rest of their own class.
+Hard examples are partly right, and shade into the rest. So the evidence is how far apart the block
+lies, less how much of it is right:
+
+    clarity = silhouette of the class's clusters - share of its block that is predicted right
+
+Predictions lean to one class or another from epoch to epoch, and then a block is swollen in one
+class and lost in the next. `class_offsets` takes the leaning out: added to the logits, they make
+every class predicted as often as it occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spare.groups.arrays import rows_by_class
+from spare.groups.result import ClassClusters
+
+#: From this clarity on a class has fallen apart, and looking further would not help.
+CLEAR = 0.95
+#: With this clarity a block gets the mass of a group, below the other nothing but its own.
+SURE, DOUBTFUL = 0.8, 0.5
+#: A block of fewer examples says nothing.
+SMALLEST_BLOCK = 5
+#: Offsets have converged when the last step changed none by more.
+CONVERGED = 1e-4
+MOST_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Block:
+    """How an early model classifies the examples outside the largest cluster of a class.
+
+    Attributes
+    ----------
+    size : int
+    share : float
+        Of the class that the block is.
+    right : float
+        Share of the block that is predicted right.
+    learned : float
+        Share of the rest of the class that is predicted right.
+    silhouette : float
+        Of the class's clusters.
+    taken_for : object
+        The class that most of the block's mistakes are; None where there is no mistake.
+    taken_share : float
+        Share of the block that is taken for that class.
+
+    Examples
+    --------
+    >>> clear = Block(40, 0.04, right=0.0, learned=1.0, silhouette=0.99)
+    >>> clear.clarity, clear.power
+    (0.99, 1.0)
+    >>> hard = Block(400, 0.2, right=0.45, learned=1.0, silhouette=0.7)
+    >>> hard.power
+    0.0
+    """
+
+    size: int
+    share: float
+    right: float
+    learned: float
+    silhouette: float
+    taken_for: Any = None
+    taken_share: float = 0.0
+
+    @property
+    def clarity(self) -> float:
+        """How clearly the class has fallen apart: 1 is most; 0 for a block too small to say."""
+        return self.silhouette - self.right if self.size >= SMALLEST_BLOCK else 0.0
+
+    @property
+    def power(self) -> float:
+        """The sampling power that the evidence allows: 1 where it is clear, 0 where it is not."""
+        return float(np.clip((self.clarity - DOUBTFUL) / (SURE - DOUBTFUL), 0, 1))
+
+
+def blocks_of(
+    clusters: Mapping[Any, ClassClusters], labels: np.ndarray, predicted: np.ndarray
+) -> dict[Any, Block]:
+    """The block of every class.
+
+    Parameters
+    ----------
+    clusters
+        By class, how its examples were clustered.
+    labels, predicted
+        Of every example: its class, and what an early model takes it for.
+    """
+    blocks = {}
+    for label, rows in rows_by_class(labels).items():
+        inside = clusters[label].codes > 0
+        right = predicted[rows] == label
+        mistakes = predicted[rows[inside & ~right]]
+        names, counts = np.unique(mistakes, return_counts=True)
+        size = int(inside.sum())
+        blocks[label] = Block(
+            size=size,
+            share=size / len(rows),
+            right=float(right[inside].mean()) if size else 1.0,
+            learned=float(right[~inside].mean()),
+            silhouette=clusters[label].silhouette or 0.0,
+            taken_for=names[counts.argmax()].item() if len(names) else None,
+            taken_share=int(counts.max()) / size if len(names) else 0.0,
+        )
+    return blocks
+
+
+def class_offsets(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """What to add to each class's logit so that classes are predicted as often as they occur.
+
+    Parameters
+    ----------
+    logits : array of shape (examples, classes)
+    labels : array of int, shape (examples,)
+        Numbers of the columns.
+
+    Examples
+    --------
+    >>> logits = np.array([[2.0, 0.0], [2.5, 0.0], [1.0, 0.0], [0.5, 0.0]])
+    >>> offsets = class_offsets(logits, np.array([0, 0, 1, 1]))
+    >>> (logits + offsets).argmax(1).tolist()
+    [0, 0, 1, 1]
+    """
+    wide = logits.astype(np.float64)
+    occurs = np.bincount(labels, minlength=wide.shape[1]) / len(labels)
+    present = occurs > 0  # of a class without examples nothing is known: its logit stays
+    offsets = np.zeros(wide.shape[1])
+    for _ in range(MOST_STEPS):
+        shifted = wide + offsets
+        shifted = np.exp(shifted - shifted.max(1, keepdims=True))
+        predicted = (shifted / shifted.sum(1, keepdims=True)).mean(0)[present]
+        step = np.log(occurs[present] / np.maximum(predicted, np.finfo(np.float64).tiny))
+        offsets[present] += step
+        if np.abs(step).max() < CONVERGED:
+            break
+    return np.asarray(offsets - offsets.mean())
