@@ -78,7 +78,7 @@ PARTS = {
         "Long training",
         "Thousands of epochs of the demo in one process, whose memory must stay flat; and the peak "
         "memory of an ordinary run.",
-        ("--cases", "2000"),
+        ("--epochs", "2000"),
     ),
     "versions": Part(
         "Other versions",

@@ -274,6 +274,17 @@ def test_what_cannot_be_cross_fitted(options):
         SpareOptions(cross_fit=2, **options)
 
 
+def test_a_class_of_one_example_can_be_cross_fitted(toy):
+    """It cannot be halved, and every model needs an example of every class."""
+    others = np.flatnonzero(toy.train.labels == 0)
+    alone = np.flatnonzero(toy.train.labels == 1)[:1]
+    task = replace(toy, train=toy.train.subset(np.concatenate([others, alone])))
+    options = SpareOptions(cross_fit=2, early_lrs=(0.05,), k=2)
+    with pytest.warns(SpareWarning, match="only one example"):
+        fitted, _ = fit(METHODS["spare"], task, options)
+    assert fitted.inferred.groups.evidence[1].sizes == [1]
+
+
 def test_no_warm_start_from_many_models(toy):
     options = SpareOptions(cross_fit=1, early_lrs=(0.05,), warm_start=True)
     with pytest.raises(InputError, match="one early model to continue from"):
