@@ -51,7 +51,7 @@ def test_clusters_are_described_by_the_last_model_and_followed_over_epochs(task)
     place = task.train.attributes["place"]
     wrong = np.where(place[:, None] == np.arange(2), 0.9, 0.1)  # goes by the place
     right = np.where(task.train.labels[:, None] == np.arange(2), 0.8, 0.2)
-    early = [EarlyOutputs(2, right, groups), EarlyOutputs(1, wrong, groups)]
+    early = [EarlyOutputs(1, wrong), EarlyOutputs(2, right), EarlyOutputs(1, wrong)]
     described = describe_groups(task, groups, np.full(400, 1 / 400), early)
     majority, minority = described["left"]["clusters"]
     assert (majority["accuracy"], majority["mistaken_for"]) == (1.0, None)

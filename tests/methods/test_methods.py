@@ -11,8 +11,7 @@ import pytest
 from spare.errors import InputError, SpareWarning
 from spare.groups.clusters import infer_groups
 from spare.methods import METHODS, method_named, separation
-from spare.methods import outputs as clustering
-from spare.methods.separation import clarity, smallest_recall
+from spare.methods.separation import separate, smallest_recall
 from spare.training.settings import Settings
 from spare.training.stages import Stages
 from tests.conftest import sampled_rows, toy_task
@@ -139,10 +138,11 @@ def test_spare_finds_the_minorities_and_lifts_them(toy, stage_calls):
     assert shares[2] > 3 * before[2]
 
 
-def test_spare_clusters_the_outputs_of_the_chosen_epoch(toy, stage_calls):
+def test_spare_as_published_clusters_the_outputs_of_one_epoch(toy, stage_calls):
     for epoch in (1, 3):
-        inferred = fit(METHODS["spare"], toy, SpareOptions(separate_at=epoch))[0].inferred
-        model = stage_calls[f"early/0-{epoch}"]["trained"]
+        options = METHODS["spare_paper"].options(separate_at=epoch)
+        inferred = fit(METHODS["spare_paper"], toy, options)[0].inferred
+        model = stage_calls[f"early/{epoch}"]["trained"]
         points = stages_for().outputs(model, toy.train).probabilities
         groups = infer_groups(points, toy.train.labels)
         assert (inferred.groups.ids == groups.ids).all()
@@ -151,27 +151,81 @@ def test_spare_clusters_the_outputs_of_the_chosen_epoch(toy, stage_calls):
         assert inferred.early_outputs[-1].probabilities == pytest.approx(points.numpy())
 
 
-def test_choosing_when_to_separate(toy):
-    """Both rules choose among the candidates, and each by its own measure."""
-    tried = {}
-    for epoch in (1, 2, 3):
-        fitted, _ = fit(METHODS["spare"], toy, SpareOptions(separate_at=epoch, k=2))
-        tried[epoch] = fitted.inferred.groups
-    auto, stages = fit(
-        METHODS["spare"], toy, SpareOptions(separate_at="auto", candidates=(1, 2, 3), k=2)
-    )
-    best = max(tried, key=lambda epoch: clarity(tried[epoch]))
-    assert auto.inferred.notes["separated_at"] == auto.inferred.early_epoch == best
-    assert (auto.inferred.groups.ids == tried[best].ids).all()
-    epochs = [early.epoch for early in auto.inferred.early_outputs]
-    assert sorted(epochs) == [1, 2, 3]
-    assert epochs[-1] == best
+def looking(toy, monkeypatch, clarities, **options):
+    """A separation whose looks find these clarities: by look, then by class."""
+    found = iter(clarities)
+    clustered = separation.clustered
+
+    def pretend(outputs, labels, *more):
+        groups, blocks = clustered(outputs, labels, *more)
+        pretended = dict(zip((0, 1), next(found), strict=True))
+        blocks = {
+            label: replace(block, size=50, share=0.1, right=0.0, silhouette=pretended[label])
+            for label, block in blocks.items()
+        }
+        return groups, blocks
+
+    monkeypatch.setattr(separation, "clustered", pretend)
+    return separate(toy.as_seen_by("none"), stages_for(), SpareOptions(k=2, **options))
+
+
+def test_each_class_keeps_the_look_at_which_it_was_clearest(toy, monkeypatch):
+    clarities = [(0.3, 0.7), (0.8, 0.6), (0.5, 0.6), (0.2, 0.1)]
+    found = looking(toy, monkeypatch, clarities, early_budget=1.0)
+    assert [look.epoch for look in found.looks] == [1, 2, 3, 4]
+    assert found.epochs() == {0: 2, 1: 1}
+    parts = {label: look.groups for label, look in found.chosen.items()}
+    for label, groups in parts.items():
+        rows = toy.train.labels == label
+        codes = groups.ids[rows] - groups.evidence[label].first_id
+        assert (found.groups.ids[rows] - found.groups.evidence[label].first_id == codes).all()
+    assert found.early_outputs()[-1].epoch == 2
+    # What is kept of each example is what its class was clustered by.
+    kept = found.early_outputs()[-1].probabilities
+    for label, look in found.chosen.items():
+        rows = toy.train.labels == label
+        assert kept[rows] == pytest.approx(look.outputs.probabilities.numpy()[rows])
+
+
+def test_looking_ends_when_every_class_has_fallen_apart(toy, monkeypatch):
+    found = looking(toy, monkeypatch, [(0.96, 0.7), (0.1, 0.97)], early_budget=1.0)
+    assert [look.epoch for look in found.looks] == [1, 2]
+    assert found.epochs() == {0: 1, 1: 2}
+    assert set(found.looks[1].blocks) == {1}  # of the other class there was nothing more to see
+
+
+def test_looking_ends_with_the_budget(toy, monkeypatch):
+    found = looking(toy, monkeypatch, [(0.1, 0.1), (0.2, 0.2), (0.3, 0.3)], early_budget=0.75)
+    assert [look.epoch for look in found.looks] == [1, 2, 3]
+    assert found.epochs() == {0: 3, 1: 3}
+
+
+def test_held_out_examples_are_assigned_by_the_look_of_their_class(toy, monkeypatch):
+    found = looking(toy, monkeypatch, [(0.3, 0.7), (0.8, 0.6)], early_budget=0.5)
+    assigned = found.assign(stages_for(), toy.val, SpareOptions())
+    for label, look in found.chosen.items():
+        rows = np.flatnonzero(toy.val.labels == label)
+        outputs = look.of(stages_for(), toy.val).probabilities[rows]
+        ids = look.groups.assign(outputs, toy.val.labels[rows])
+        codes = ids - look.groups.evidence[label].first_id
+        assert (assigned[rows] - found.groups.evidence[label].first_id == codes).all()
+
+
+def test_a_class_that_has_not_fallen_apart_keeps_its_natural_weights(toy):
+    """Labels without any pattern: whatever clusters there are, nothing is drawn more often."""
+    rng = np.random.default_rng(0)
+    task = replace(toy, train=replace(toy.train, labels=rng.permutation(toy.train.labels)))
+    fitted, _ = fit(METHODS["spare"], task)
+    sizes = np.bincount(task.train.labels)[task.train.labels]
+    assert fitted.probabilities == pytest.approx(0.5 / sizes, rel=0.1)
+
+
+def test_validation_groups_choose_among_candidates(toy):
+    options = SpareOptions(separate_at="val", candidates=(1, 2, 3), k=2)
+    by_val, stages = fit(METHODS["spare"], toy, options)
+    assert by_val.inferred.notes["separated_at"] in (1, 2, 3)
     # Three early epochs in all, not one and two and three.
     assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
-    by_val, _ = fit(
-        METHODS["spare"], toy, SpareOptions(separate_at="val", candidates=(1, 2, 3), k=2)
-    )
-    assert by_val.inferred.notes["separated_at"] in (1, 2, 3)
 
 
 def test_choosing_by_validation_groups_declares_that_it_sees_them(toy):
@@ -250,22 +304,11 @@ def test_cross_fitted_outputs_come_from_models_that_did_not_see_the_example(toy,
 
 
 def test_cross_fitting_raises_the_rate_until_every_class_falls_apart(toy, monkeypatch):
-    pretended = {0.001: 0.5, 0.01: 0.89, 0.05: 0.91, 0.5: 0.99}
-    clusterings = []
-
-    def clarity(groups):
-        return pretended[sorted(pretended)[len(clusterings) - 1]]
-
-    def infer(*given, **more):
-        clusterings.append(infer_groups(*given, **more))
-        return clusterings[-1]
-
-    monkeypatch.setattr(separation, "clarity", clarity)
-    monkeypatch.setattr(clustering, "infer_groups", infer)
-    options = SpareOptions(cross_fit=1, early_lrs=(0.5, 0.001, 0.05, 0.01))
-    task, never = toy.as_seen_by("none"), None  # no epoch is tried
-    tried = separation.separations(task, stages_for(), options, never)
-    assert [separation.lr for separation in tried] == [0.001, 0.01, 0.05]
+    clarities = [(0.5, 0.96), (0.89, 0.5), (0.96, 0.5)]
+    rates = (0.5, 0.001, 0.05, 0.01)
+    found = looking(toy, monkeypatch, clarities, cross_fit=1, early_lrs=rates)
+    assert [look.lr for look in found.looks] == [0.001, 0.01, 0.05]
+    assert {label: look.lr for label, look in found.chosen.items()} == {0: 0.05, 1: 0.001}
 
 
 @pytest.mark.parametrize("options", [{"output": "features"}, {"separate_at": 2}])
@@ -302,20 +345,20 @@ def test_natural_class_mass_is_what_is_sampled(toy, stage_calls):
     assert shares["natural"][2:].sum() == pytest.approx(0.125, abs=0.04)
 
 
-def test_candidates_are_multiplied_where_an_epoch_has_few_steps():
-    options = SpareOptions(candidates=(1, 2))
-    assert options.epochs_tried(25) == options.epochs_tried(1000) == [1, 2]
-    assert options.epochs_tried(7) == [4, 8]
-    assert SpareOptions(separate_at=2).epochs_tried(7) == [2]
+def test_when_to_look():
+    auto = SpareOptions()
+    assert auto.looks_after(steps=25, epochs=20) == [1, 2, 3, 4, 5, 6]
+    # Where an epoch has few steps, several count as one; there are always two looks.
+    assert auto.looks_after(steps=7, epochs=20) == [4, 8]
+    assert auto.looks_after(steps=1000, epochs=1) == [1, 2]
+    assert SpareOptions(separate_at=2).looks_after(7, 20) == [2]
+    by_val = SpareOptions(separate_at="val", candidates=(1, 3))
+    assert by_val.looks_after(25, 20) == [1, 3]
+    assert by_val.looks_after(7, 20) == [4, 12]
 
 
 def test_every_learning_rate_that_was_tried_is_counted(toy, monkeypatch):
-    monkeypatch.setattr(separation, "clarity", lambda groups: 0.0)
+    monkeypatch.setattr(separation, "CLEAR", 2.0)  # nothing is ever that clear
     options = SpareOptions(cross_fit=2, early_lrs=(0.001, 0.01, 0.05))
     _, stages = fit(METHODS["spare"], toy, options)
     assert stages.examples_seen == (3 * 2 + SETTINGS.epochs) * len(toy.train)
-
-
-def test_a_training_that_continues_another_is_counted_once(toy):
-    _, stages = fit(METHODS["spare"], toy, SpareOptions(candidates=(1, 2, 3), restarts=0))
-    assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)

@@ -98,7 +98,7 @@ def test_inputs_are_not_outputs(toy):
 
 def test_spare_has_the_options_of_clustering_too():
     shared = {field.name for field in fields(ClusteringOptions)}
-    assert shared == {"output", "k", "k_max", "power", "clusterer"}
+    assert shared == {"output", "k", "k_max", "power", "weigh", "clusterer"}
     assert shared < {field.name for field in fields(METHODS["spare"].options)}
 
 
@@ -174,7 +174,7 @@ def test_early_weights_are_those_of_the_epoch_that_is_named(toy, stage_calls):
     ):
         method = METHODS[name]
         inferred = fit(method, toy, method.options(**options))[0].inferred
-        stage = "early/0-2" if name == "spare" else "early/reference"
+        stage = "early/2" if name == "spare" else "early/reference"
         call = stage_calls[stage]
         assert inferred.early is call["trained"].last
         assert inferred.early_epoch == call["settings"].epochs != SETTINGS.epochs

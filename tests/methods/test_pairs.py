@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from spare.errors import InputError
-from spare.methods import INFERENCES, METHODS, TRAINERS, method_named, separation
+from spare.methods import INFERENCES, METHODS, TRAINERS, method_named
 from spare.methods.method import NoOptions, joined
 from spare.training.stages import Stages
 from tests.conftest import sampled_rows
@@ -98,26 +97,6 @@ def test_epochs_can_be_selected_by_inferred_groups_of_validation(toy, name):
     )
     assert len(judged) == SETTINGS.epochs  # of the second training alone
     assert all(groups is fitted.inferred.held_out["val"] for groups in judged)
-
-
-def test_training_starts_from_the_initial_weights_that_the_groups_belong_to(toy, monkeypatch):
-    """A second early training is clearer, so its groups and its initial weights are used."""
-    in_order = []
-
-    def clarity(groups):
-        if not any(groups is earlier for earlier in in_order):
-            in_order.append(groups)
-        return 0.5 if groups is in_order[-1] and len(in_order) == 2 else 0.2
-
-    monkeypatch.setattr(separation, "clarity", clarity)
-    method = method_named("spare+gdro")
-    settings = replace(SETTINGS, epochs=1, lr=1e-9)  # so small a rate that weights stay put
-    options = method.options(separate_at="auto", candidates=(2,), restarts=1)
-    fitted, stages = fit(method, toy, options, settings=settings)
-    assert fitted.inferred.weight_seed == fitted.inferred.notes["weight_seed"] == 1
-    for weight_seed, same in ((1, True), (0, False)):
-        initial = stages.fresh(toy, weight_seed).state_dict()["head.weight"]
-        assert fitted.trained.last["head.weight"].allclose(initial, atol=1e-6) == same
 
 
 @pytest.mark.parametrize("per_class", [False, True])

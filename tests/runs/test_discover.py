@@ -74,7 +74,7 @@ def test_attributes_only_score(tmp_path, embeddings):
 
 def test_the_record_says_what_each_cluster_is_taken_for_and_the_table_agrees(tmp_path, embeddings):
     folder = tmp_path / "found"
-    once_ = FAST | {"cross_fit": "0", "restarts": "0"}
+    once_ = FAST | {"cross_fit": "0", "early_budget": "0"}
     record = discover(str(embeddings), 0, folder, overrides=once_)
     rows = pq.read_table(folder / "groups.parquet").to_pydict()
     ids, labels, predicted = (np.array(rows[name]) for name in ("cluster", "label", "predicted"))
@@ -82,7 +82,8 @@ def test_the_record_says_what_each_cluster_is_taken_for_and_the_table_agrees(tmp
     for name, seen in record["discovery"].items():
         assert [cluster["size"] for cluster in seen["clusters"]] == seen["sizes"]
         assert [one["epoch"] for one in seen["by_epoch"]] == [2, 4]  # of 13 steps each
-        chosen = next(o for o in seen["by_epoch"] if o["epoch"] == record["notes"]["separated_at"])
+        when = record["notes"]["separated_at_by_class"][name]
+        chosen = next(look for look in seen["by_epoch"] if look["epoch"] == when)
         for place, cluster in enumerate(seen["clusters"]):
             own = ids == group
             assert set(labels[own]) == {name}

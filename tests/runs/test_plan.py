@@ -67,19 +67,17 @@ def test_an_epoch_or_a_rule_for_when_to_separate(value):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "candidates"),
+    ("overrides", "lr"),
     [
-        ({}, (1, 2)),
-        ({"weights": "none"}, (2, 4, 6, 8)),
-        ({"model": "conv4"}, (2, 4, 6, 8)),
-        ({"weights": "none", "resize": "64", "crop": "64"}, (1, 2)),
-        ({"weights": "none", "frozen": "true"}, (1, 2)),
-        ({"weights": "none", "candidates": "3"}, (3,)),
+        ({}, 0.001),
+        ({"weights": "none"}, 0.01),
+        ({"model": "conv4"}, 0.01),
+        ({"model": "small_cnn", "lr": "0.002"}, 0.002),
     ],
 )
-def test_from_scratch_on_large_images_groups_are_looked_for_later(overrides, candidates, tmp_path):
+def test_a_network_from_scratch_learns_at_a_higher_rate(overrides, lr, tmp_path):
     plan = make_plan(Source("mine", "folder", tmp_path), METHODS["spare"], overrides)
-    assert plan.options.candidates == candidates
+    assert plan.settings.lr == lr
 
 
 def test_another_methods_option_is_unknown_here():

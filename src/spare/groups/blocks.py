@@ -1,10 +1,11 @@
 """Has a class fallen apart? The evidence of its block: the examples outside its largest cluster.
 
 A shortcut's victims are taken for another class together, far from the rest of their own class.
-Hard examples are partly right, and shade into the rest. So the evidence is how far apart the block
-lies, less how much of it is right:
+Hard examples are partly right, and shade into the rest; and where half of a class is taken for
+another, the model has learned neither. So the evidence is how far apart the block lies, less how
+much of it is right, less three times what it has beyond a quarter of the class:
 
-    clarity = silhouette of the class's clusters - share of its block that is predicted right
+    clarity = silhouette - share that is predicted right - 3 max(0, share of the class - 1/4)
 
 Predictions lean to one class or another from epoch to epoch, and then a block is swollen in one
 class and lost in the next. `class_offsets` takes the leaning out: added to the logits, they make
@@ -20,12 +21,14 @@ from typing import Any
 import numpy as np
 
 from spare.groups.arrays import rows_by_class
-from spare.groups.result import ClassClusters
+from spare.groups.result import ClassClusters, Groups
 
 #: From this clarity on a class has fallen apart, and looking further would not help.
 CLEAR = 0.95
 #: With this clarity a block gets the mass of a group, below the other nothing but its own.
 SURE, DOUBTFUL = 0.8, 0.5
+#: A block beyond this share of its class is too large to be victims, and how fast doubt grows.
+LARGE, DOUBT = 0.25, 3.0
 #: A block of fewer examples says nothing.
 SMALLEST_BLOCK = 5
 #: Offsets have converged when the last step changed none by more.
@@ -74,7 +77,9 @@ class Block:
     @property
     def clarity(self) -> float:
         """How clearly the class has fallen apart: 1 is most; 0 for a block too small to say."""
-        return self.silhouette - self.right if self.size >= SMALLEST_BLOCK else 0.0
+        if self.size < SMALLEST_BLOCK:
+            return 0.0
+        return self.silhouette - self.right - DOUBT * max(0.0, self.share - LARGE)
 
     @property
     def power(self) -> float:
@@ -111,6 +116,21 @@ def blocks_of(
             taken_share=int(counts.max()) / size if len(names) else 0.0,
         )
     return blocks
+
+
+def clusters_of(groups: Groups) -> dict[Any, ClassClusters]:
+    """The clusters of every class that groups were made from, to be put together anew."""
+    rows = rows_by_class(groups.labels)
+    return {
+        label: ClassClusters(
+            groups.ids[rows[label]] - evidence.first_id,
+            evidence.scores,
+            evidence.errors,
+            evidence.note,
+            groups.assigners.get(label),
+        )
+        for label, evidence in groups.evidence.items()
+    }
 
 
 def class_offsets(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:

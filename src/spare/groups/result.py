@@ -245,21 +245,6 @@ def groups_from_clusters(
     )
 
 
-def clusters_of(groups: Groups) -> dict[Any, ClassClusters]:
-    """The clusters of every class that groups were made from, to be put together anew."""
-    rows = rows_by_class(groups.labels)
-    return {
-        label: ClassClusters(
-            groups.ids[rows[label]] - evidence.first_id,
-            evidence.scores,
-            evidence.errors,
-            evidence.note,
-            groups.assigners.get(label),
-        )
-        for label, evidence in groups.evidence.items()
-    }
-
-
 def groups_from_parts(
     parts: Any, labels: Any, *, rank_names: tuple[str, ...] = (), power: float = 1.0
 ) -> Groups:

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from spare.data.task import Task
 from spare.errors import InputError, SpareWarning, unknown
-from spare.groups.blocks import Block, blocks_of
+from spare.groups.blocks import Block, blocks_of, clusters_of
 from spare.groups.clusterers import DEFAULT, check_name
 from spare.groups.clusters import concerns, infer_groups
-from spare.groups.result import Groups, clusters_of
+from spare.groups.result import Groups
 from spare.limits import Range, check_ranges
 from spare.methods.method import EarlyOutputs, Inference, Inferred, sees
 from spare.training.outputs import OUTPUTS, as_clustered

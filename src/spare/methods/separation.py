@@ -25,9 +25,9 @@ from spare.data.folds import halves
 from spare.data.task import Split, Task
 from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import rows_by_class
-from spare.groups.blocks import CLEAR, Block, class_offsets
+from spare.groups.blocks import CLEAR, Block, class_offsets, clusters_of
 from spare.groups.clusters import infer_groups
-from spare.groups.result import Groups, clusters_of, groups_from_clusters
+from spare.groups.result import Groups, groups_from_clusters
 from spare.groups.weights import GroupSampling
 from spare.limits import Count, NotNegative, Positive, Range, Share
 from spare.methods.method import EarlyOutputs

@@ -32,11 +32,6 @@ from spare.training.frozen import frozen_features
 from spare.training.selection import rule_named
 from spare.training.settings import Settings
 
-#: Epochs at which groups are looked for when a network learns slowly: the paper's for Restricted
-#: ImageNet. Images are large from so many pixels a side on.
-SLOW_CANDIDATES = (2, 4, 6, 8)
-LARGE_IMAGES = 128
-
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -153,8 +148,10 @@ def make_plan(
     _refuse_name_twice(source, method, kinds)
     values: dict[str, dict[str, Any]] = {home: {} for home in kinds}
     origin, preset = preset_of(source)
+    scratch = preset.get("from_scratch", {}) if _from_scratch(preset, overrides) else {}
     layers = [
         (preset.get("settings", {}), origin),
+        (scratch, origin),
         (_method_preset(preset, method, kinds), origin),
         (overrides, "--set"),
     ]
@@ -168,8 +165,6 @@ def make_plan(
                 )
             values[home][key] = convert(key, value, kinds[home][key])
     choices = _choices(source)[1] | values["choices"]
-    if "candidates" in kinds["options"] and _learns_slowly(values["model"], choices):
-        values["options"].setdefault("candidates", SLOW_CANDIDATES)
     _load_arguments(source, choices)  # what does not go together is refused now
     return Plan(
         source=source,
@@ -206,13 +201,10 @@ def _refuse_name_twice(
             )
 
 
-def _learns_slowly(model: Mapping[str, Any], choices: Mapping[str, Any]) -> bool:
-    """From scratch on large images even a shortcut takes some epochs to learn."""
-    choice = ModelChoice(**model)
-    scratch = choice.weights == "none" or choice.model in OF_IMAGES
-    if choice.frozen or not scratch:
-        return False
-    return bool((choices.get("crop") or choices.get("resize") or 0) >= LARGE_IMAGES)
+def _from_scratch(preset: Mapping[str, Any], overrides: Mapping[str, Any]) -> bool:
+    """Whether the network starts without weights that someone has trained."""
+    chosen = {**preset.get("settings", {}), **overrides}
+    return chosen.get("weights") == "none" or chosen.get("model") in OF_IMAGES
 
 
 def _method_preset(
