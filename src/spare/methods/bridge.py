@@ -15,8 +15,11 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
+import numpy as np
+
 from spare.data.task import Task
 from spare.errors import SpareWarning
+from spare.groups.result import Groups
 from spare.limits import NotNegative, Positive
 from spare.methods.method import Fitted, Inferred, Trainer, combined
 from spare.methods.spare import INFERENCE as SPARE
@@ -47,11 +50,21 @@ def train(task: Task, stages: Stages, inferred: Inferred, options: BridgeOptions
             stacklevel=2,
         )
     objective = pulled_together(
-        inferred.groups.in_majority(),
+        parts_of(inferred.groups),
         weight=options.bridge_weight,
         temperature=options.bridge_temperature,
     )
     return train_as_spare(task, stages, inferred, options, objective=objective)
+
+
+def parts_of(groups: Groups) -> np.ndarray:
+    """The part of every example: True for the majority, and for all of a class that is whole.
+
+    Where the evidence leaves a class as it is (power 0), its clusters are hard and easy examples,
+    and there is nothing to bridge.
+    """
+    whole = [label for label, power in groups.powers().items() if power == 0]
+    return np.asarray(groups.in_majority() | np.isin(groups.labels, whole))
 
 
 TRAINER = Trainer("bridge", train, BridgeOptions)

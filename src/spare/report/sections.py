@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spare.findings.verdict import NONE
 from spare.records.record import (
     Association,
     ClassGroups,
+    ClassVerdict,
     DiscoveryRecord,
     RunRecord,
     Scores,
@@ -219,16 +221,34 @@ def _clusters(described: Mapping[str, ClassGroups]) -> list[Section]:
 
 
 def _verdict(verdict: Verdict) -> Section:
-    """The answer, and the classes behind it."""
+    """The answer, and the classes behind it: which of them are taken for which."""
     when = "" if verdict["epoch"] is None else f" (after epoch {verdict['epoch']})"
     by_answer: dict[str, list[str]] = {}
-    for name, class_verdict in verdict["classes"].items():
-        by_answer.setdefault(class_verdict["verdict"], []).append(name)
+    for name, of_class in verdict["classes"].items():
+        by_answer.setdefault(of_class["verdict"], []).append(in_words(name, of_class))
     lines = []
-    for answer, names in by_answer.items():
-        more = f" and {len(names) - SHOWN_CLASSES} more" if len(names) > SHOWN_CLASSES else ""
-        lines.append(f"  {answer}: {', '.join(names[:SHOWN_CLASSES])}{more}")
+    for answer, classes in by_answer.items():
+        separator = ", " if answer == NONE else "; "
+        more = f" and {len(classes) - SHOWN_CLASSES} more" if len(classes) > SHOWN_CLASSES else ""
+        lines.append(f"  {answer}: {separator.join(classes[:SHOWN_CLASSES])}{more}")
     return Section(f"Verdict: {verdict['overall']}{when}", notes=lines)
+
+
+def in_words(name: str, verdict: ClassVerdict) -> str:
+    """What a verdict says of a class: how many of it are taken for which other class.
+
+    >>> in_words("frog", {"verdict": "weak evidence", "strength": 0.7, "block": 275, "small": 0.25,
+    ...                   "taken_for": "insect", "taken_share": 0.88})
+    'frog: 275 of 1,100 taken for insect (88.0 %)'
+    >>> in_words("frog", {"verdict": "none found", "strength": None, "block": 0})
+    'frog'
+    """
+    taken_for = verdict.get("taken_for")
+    if verdict["verdict"] == NONE or taken_for is None:
+        return name
+    total = round(verdict["block"] / verdict["small"])
+    share = percent(verdict["taken_share"])
+    return f"{name}: {verdict['block']:,} of {total:,} taken for {taken_for} ({share} %)"
 
 
 def _associations(associations: Sequence[Association]) -> list[Section]:
