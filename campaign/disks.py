@@ -116,7 +116,7 @@ def try_case(case: Case, bench: Bench, tally: Tally, again: str) -> None:
         if after.code != 0:
             problem = problem or f"mended, it ended with code {after.code}: {after.err[-400:]!r}"
         wanted, out = bench.references[case.target.name], place / "out"
-        problem = problem or difference(wanted, case.target.result(out))
+        problem = problem or difference(wanted, numbers_in(out, case))
         left = [path for path in strays(out) if not path.startswith(f"{out}-cache")]
         problem = problem or (f"left behind: {', '.join(left)}" if left else "")
     finally:
@@ -326,6 +326,15 @@ def data(case: Case, bench: Bench, place: Path) -> Hurt:
     yield f"{deed} {when}", ended
 
 
+def numbers_in(folder: Path, case: Case) -> dict[str, Any]:
+    """The numbers of a folder; that there was no cache is worth a warning, and no more."""
+    numbers = case.target.result(folder)
+    for record in numbers.values():
+        if isinstance(record, dict) and "cache" in str(record.get("notes")):
+            del record["notes"]["warnings"]
+    return numbers
+
+
 @contextlib.contextmanager
 def cache(case: Case, bench: Bench, place: Path) -> Hurt:
     """The folder of decoded images is full, read-only, or filled with rubbish."""
@@ -355,11 +364,7 @@ def cache(case: Case, bench: Bench, place: Path) -> Hurt:
     elif deed == "a file in its place":
         folder.unlink()
     if ended.code == 0:
-        numbers = case.target.result(place / "out")
-        for record in numbers.values():  # that there is no cache is worth a warning, and no more
-            if isinstance(record, dict) and "cache" in str(record.get("notes")):
-                del record["notes"]["warnings"]
-        found = difference(bench.references[case.target.name], numbers)
+        found = difference(bench.references[case.target.name], numbers_in(place / "out", case))
         if found:
             ended = Ended(-1, ended.out, f"it ended well, but {found}", ended.seconds)
     yield f"the cache is {deed}", ended
