@@ -31,6 +31,7 @@ from spare.methods import (
     pgi,
     spare,
     ssa,
+    xrm,
 )
 from spare.methods.method import Fitted, Inference, Method, Trainer, combined
 
@@ -49,6 +50,7 @@ _FILES = (
     jtt,
     cnc,
     george,
+    xrm,
     spare,
     bridge,
     ssa,
