@@ -80,7 +80,7 @@ class _Trained:
     def mistakes_of_held_out(self, split: Split, stages: Stages) -> np.ndarray:
         """Which examples that neither twin learned at least one of them gets wrong."""
         first, second = (_mistakes(stages, twin, split) for twin in self.twins)
-        return first | second
+        return np.asarray(first | second)
 
 
 def infer(task: Task, stages: Stages, options: XrmOptions) -> Inferred:
@@ -147,7 +147,7 @@ def _mistakes(stages: Stages, trained: Trained, split: Split) -> np.ndarray:
 
 def _groups(split: Split, wrong: np.ndarray) -> np.ndarray:
     """Numbered as the training groups are."""
-    return np.asarray(split.labels) * 2 + wrong
+    return np.asarray(split.labels * 2 + wrong)
 
 
 INFERENCE = Inference("xrm", sees("none"), infer, XrmOptions)
