@@ -147,7 +147,7 @@ def _mistakes(stages: Stages, trained: Trained, split: Split) -> np.ndarray:
 
 def _groups(split: Split, wrong: np.ndarray) -> np.ndarray:
     """Numbered as the training groups are."""
-    return np.asarray(split.labels * 2 + wrong)
+    return np.asarray(2 * np.asarray(split.labels) + wrong)
 
 
 INFERENCE = Inference("xrm", sees("none"), infer, XrmOptions)
