@@ -77,7 +77,7 @@ def test_warnings_name_the_class(brought):
     ]
 
 
-@pytest.mark.parametrize("name", ["jtt", "eiil", "george", "ssa"])
+@pytest.mark.parametrize("name", ["jtt", "eiil", "george", "ssa", "xrm"])
 def test_other_inferences_refuse_brought_outputs(brought, name):
     method = discovery_with(name)
     with pytest.raises(InputError, match="use --inference outputs") as caught:

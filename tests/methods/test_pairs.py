@@ -14,7 +14,7 @@ from spare.training.stages import Stages
 from tests.conftest import sampled_rows
 from tests.methods.test_methods import SETTINGS, fit, stages_for
 
-PAIRS = [f"{first}+{second}" for first in ("spare", "jtt", "truth") for second in TRAINERS]
+PAIRS = [f"{first}+{second}" for first in ("spare", "jtt", "xrm", "truth") for second in TRAINERS]
 NAMED = {tuple(half.name for half in m.halves) for m in METHODS.values() if m.halves}
 PAIRS = [pair for pair in PAIRS if tuple(pair.split("+")) not in NAMED]
 
@@ -51,6 +51,7 @@ def test_the_halves_of_the_published_methods():
     assert halves["spare"] == ("spare", "spare")
     assert halves["jtt"] == ("jtt", "jtt")
     assert halves["eiil"] == ("eiil", "gdro")
+    assert halves["xrm"] == ("xrm", "gdro")
     assert halves["gb"] == ("truth", "gb")
     assert halves["gdro"] == ("truth", "gdro")
     assert set(INFERENCES) >= {"spare", "jtt", "eiil", "truth"}
@@ -82,7 +83,7 @@ def test_options_of_both_halves_and_their_checks():
     assert joined(NoOptions, NoOptions) is NoOptions
 
 
-@pytest.mark.parametrize("name", ["spare", "jtt", "eiil", "george", "spare+gdro"])
+@pytest.mark.parametrize("name", ["spare", "jtt", "eiil", "george", "xrm", "spare+gdro"])
 def test_epochs_can_be_selected_by_inferred_groups_of_validation(toy, name):
     judged = []
 

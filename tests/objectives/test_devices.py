@@ -12,6 +12,7 @@ from spare.objectives.failure import LearningFromFailure
 from spare.objectives.group_dro import GroupDro
 from spare.objectives.invariance import GroupInvariance
 from spare.objectives.pseudo_labels import pseudo_label_loss
+from spare.objectives.twins import Twins
 from spare.training.batches import contrast_pools, contrastive, paired, shuffled
 from spare.training.loop import cross_entropy, train
 from spare.training.settings import Settings
@@ -28,6 +29,7 @@ OBJECTIVES = {
     "cross_entropy": (lambda: cross_entropy, PLAIN),
     "group_dro": (lambda: GroupDro(LABELS * 2 + PARTS, adjustment=1.0), PLAIN),
     "failure": (lambda: LearningFromFailure(build(TASK.build_model, (5,)), LABELS), PLAIN),
+    "twins": (lambda: Twins(build(TASK.build_model, (5,)), LABELS, PLACE), PLAIN),
     "invariance": (lambda: GroupInvariance(PARTS, weight=5.0, grow_steps=3), PLAIN),
     "bridge": (lambda: pulled_together(PARTS, weight=0.5, temperature=0.1), PLAIN),
     "contrastive": (

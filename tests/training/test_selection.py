@@ -14,28 +14,34 @@ CORRECT = np.array([1] * 18 + [0] * 2 + [1] * 3 + [0] * 7 + [0], dtype=bool)
 GROUPS = np.array([0] * 20 + [1] * 10 + [2])
 
 
-def epoch(number=4, *, inferred=None, groups=None) -> Epoch:
+def epoch(number=4, *, inferred=None, groups=None, crossed=None) -> Epoch:
     """An epoch whose predictions are right where CORRECT says so."""
     labels = np.arange(len(CORRECT)) % 2
     predicted = np.where(CORRECT, labels, 1 - labels)
     logits = np.where(np.arange(2) == predicted[:, None], 2.0, 0.0)
-    return Epoch(number, logits, labels, inferred_groups=inferred, groups=groups)
+    return Epoch(
+        number, logits, labels, inferred_groups=inferred, groups=groups, cross_mistakes=crossed
+    )
 
 
 def test_each_rule_looks_at_what_it_says():
     score = {
-        name: rule.score(epoch(inferred=GROUPS, groups=GROUPS)) for name, rule in RULES.items()
+        name: rule.score(epoch(inferred=GROUPS, groups=GROUPS, crossed=GROUPS))
+        for name, rule in RULES.items()
     }
     assert score["val_average"] == pytest.approx(21 / 31)
     assert score["val_worst_group"] == 0.0  # the single example of group 2
     assert score["val_inferred_groups"] == pytest.approx(0.3)  # too small a group does not count
+    assert score["val_cross_mistakes"] == pytest.approx(0.3)
     assert score["last"] == 4
 
 
-def test_true_and_inferred_groups_are_not_confused():
-    by_class = epoch(inferred=np.zeros(31, dtype=int), groups=GROUPS)
+def test_true_and_inferred_groups_and_cross_mistakes_are_not_confused():
+    late = np.array([0] * 18 + [1] * 13)
+    by_class = epoch(inferred=np.zeros(31, dtype=int), groups=GROUPS, crossed=late)
     assert RULES["val_inferred_groups"].score(by_class) == pytest.approx(21 / 31)
     assert RULES["val_worst_group"].score(by_class) == 0.0
+    assert RULES["val_cross_mistakes"].score(by_class) == pytest.approx(3 / 13)
 
 
 def test_only_small_inferred_groups_fall_back_to_the_average():
@@ -44,7 +50,7 @@ def test_only_small_inferred_groups_fall_back_to_the_average():
 
 
 def test_a_rule_without_its_groups_and_an_unknown_rule_are_refused():
-    for name in ("val_worst_group", "val_inferred_groups"):
+    for name in ("val_worst_group", "val_inferred_groups", "val_cross_mistakes"):
         with pytest.raises(InputError, match="needs groups"):
             RULES[name].score(epoch())
     with pytest.raises(InputError, match="did you mean 'val_average'"):

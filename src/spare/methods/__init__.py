@@ -32,6 +32,7 @@ from spare.methods import (
     spare,
     spare_paper,
     ssa,
+    xrm,
 )
 from spare.methods.method import Fitted, Inference, Method, Trainer, combined
 
@@ -51,6 +52,7 @@ _FILES = (
     cnc,
     george,
     spare_paper,
+    xrm,
     spare,
     bridge,
     ssa,

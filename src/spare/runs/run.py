@@ -9,8 +9,9 @@ resumed at any moment (records/folder.py); the report is made afterwards, from t
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 from warnings import warn
 
 import numpy as np
@@ -22,7 +23,8 @@ from spare.findings.associations import associations_of
 from spare.findings.describe import components, describe_groups
 from spare.findings.verdict import verdict_of
 from spare.limits import check_seed
-from spare.methods import Fitted
+from spare.methods import METHODS, Fitted
+from spare.methods.xrm import XrmOptions, val_groups
 from spare.progress import SILENT, Progress
 from spare.records.folder import do_once
 from spare.records.groups_file import write_groups
@@ -37,7 +39,7 @@ from spare.runs.environment import (
     peak_memory_mb,
     versions,
 )
-from spare.runs.plan import Plan, check_names, with_model
+from spare.runs.plan import Plan, check_names, make_plan, with_model
 from spare.runs.scoring import (
     check_labels,
     check_rule,
@@ -48,6 +50,7 @@ from spare.runs.scoring import (
 )
 from spare.runs.values import convert
 from spare.training.loop import Kept, Trained
+from spare.training.selection import rule_named
 from spare.training.stages import Stages
 
 
@@ -119,6 +122,7 @@ def _walk(plan: Plan, seed: int, partial: Path, progress: Progress) -> tuple[Tas
         progress=progress,
     )
     with collected_warnings(progress.say) as more_warnings:
+        twins = _select_by_twins(plan, task, stages, rules)
         fitted = method.fit(task.as_seen_by(sees), stages, plan.options)
     inferred = fitted.inferred
     training: Training | None = None
@@ -137,7 +141,7 @@ def _walk(plan: Plan, seed: int, partial: Path, progress: Progress) -> tuple[Tas
     seconds = stages.seconds | {"findings": now - scored}
     # Work of an interrupted process counts too: a stage's clock is in its checkpoint.
     seconds["total"] = max(now - started, sum(seconds.values()))
-    notes = fitted.notes if inferred is None else inferred.notes | fitted.notes
+    notes = twins | (fitted.notes if inferred is None else inferred.notes | fitted.notes)
     warnings += more_warnings + last_warnings
     record: DiscoveryRecord = {
         **plan.request(seed),
@@ -158,6 +162,27 @@ def _walk(plan: Plan, seed: int, partial: Path, progress: Progress) -> tuple[Tas
         return data, record
     run_record: RunRecord = {**record, **training}
     return data, run_record
+
+
+def _select_by_twins(
+    plan: Plan, task: Task, stages: Stages, rules: dict[str, str]
+) -> dict[str, Any]:
+    """Train XRM's twins if a rule selects by them; returns what to note of them in the record.
+
+    Their options are those of the run's method if it is an xrm, else those that xrm has for this
+    data. They get the task without any group label, whatever the method sees.
+    """
+    needs = {rule_named(rule).needs for rule in rules.values()} if plan.method.trains else set()
+    if "cross mistakes" not in needs:
+        return {}
+    options = plan.options
+    if not isinstance(options, XrmOptions):
+        options = make_plan(plan.source, METHODS["xrm"], {}).options
+    groups = val_groups(task.as_seen_by("none"), stages, options)
+    stages.use_cross_mistakes(groups)
+    used = {field.name: getattr(options, field.name) for field in fields(XrmOptions)}
+    sizes = np.bincount(groups, minlength=2 * len(task.class_names)).tolist()
+    return {"selected_by_twins": used | {"val_groups": sizes}}
 
 
 def _training(

@@ -19,7 +19,7 @@ from spare.imports import check_text, import_object
 #: Inferred groups of held-out data smaller than this are too noisy to choose by.
 SMALLEST_INFERRED_GROUP = 10
 #: What a rule may need, from nothing to the most.
-NEEDS = ("nothing", "val labels", "inferred groups", "val groups")
+NEEDS = ("nothing", "val labels", "inferred groups", "cross mistakes", "val groups")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,9 @@ class Epoch:
         Group ids that an inference gave the examples.
     groups : array of shape (examples,), optional
         True groups; only a rule that declares that it needs them is given any.
+    cross_mistakes : array of shape (examples,), optional
+        Group ids: the class, and whether XRM's twins get the example wrong (methods/xrm.py). There
+        if a rule of the run declares that it needs them.
 
     Examples
     --------
@@ -49,6 +52,7 @@ class Epoch:
     labels: np.ndarray
     inferred_groups: np.ndarray | None = None
     groups: np.ndarray | None = None
+    cross_mistakes: np.ndarray | None = None
 
     @cached_property
     def correct(self) -> np.ndarray:
@@ -127,6 +131,15 @@ RULES = {
             "inferred groups",
             lambda epoch: worst_accuracy(
                 epoch.correct, epoch.inferred_groups, SMALLEST_INFERRED_GROUP
+            ),
+        ),
+        Rule(
+            "val_cross_mistakes",
+            "best validation accuracy of the worst class x mistake of XRM's twins, which are "
+            "trained first: no group label anywhere",
+            "cross mistakes",
+            lambda epoch: worst_accuracy(
+                epoch.correct, epoch.cross_mistakes, SMALLEST_INFERRED_GROUP
             ),
         ),
         Rule("last", "the last epoch", "nothing", lambda epoch: float(epoch.number)),

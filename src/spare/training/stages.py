@@ -77,6 +77,7 @@ class Stages:
         self._clocks = {"outputs": 0.0, "inference": 0.0}
         self._weight_seed = 0
         self._val_groups: np.ndarray | None = None
+        self._cross_mistakes: np.ndarray | None = None
 
     def use_groups(self, val_groups: np.ndarray | None, weight_seed: int = 0) -> None:
         """Tell the stages to come what an inference found.
@@ -90,6 +91,10 @@ class Stages:
         """
         self._val_groups = val_groups
         self._weight_seed = weight_seed
+
+    def use_cross_mistakes(self, val_groups: np.ndarray) -> None:
+        """Tell the stages to come the groups that the rule val_cross_mistakes selects by."""
+        self._cross_mistakes = val_groups
 
     def train(
         self,
@@ -183,13 +188,14 @@ class Stages:
             self._clocks[phase] = self._clocks.get(phase, 0.0) + time.perf_counter() - started
 
     def _validation(self, task: Task, select: str) -> Validate | None:
-        val, groups = task.val, self._val_groups
+        val = task.val
         if val is None:
             return None
+        groups = {"inferred_groups": self._val_groups, "cross_mistakes": self._cross_mistakes}
 
         def validate(model: nn.Module, number: int) -> tuple[dict[str, float], dict[str, float]]:
             logits = outputs(model, val, self.settings).logits.numpy()
-            epoch = Epoch(number, logits, np.asarray(val.labels), inferred_groups=groups)
+            epoch = Epoch(number, logits, np.asarray(val.labels), **groups)
             if select:
                 return {select: rule_named(select).score(epoch)}, {}
             return self._judge(epoch)
