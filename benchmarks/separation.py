@@ -13,6 +13,7 @@ import argparse
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,14 +44,14 @@ def main() -> None:
     print(
         "seed  auto: recall  precision  early epochs  clearest after     epoch 2: recall  precision"
     )
-    rows = []
+    rows: list[dict[str, Any]] = []
     for seed in map(int, arguments.seeds.split(",")):
         task, plan = load("cmnist", arguments.data, {"palette": arguments.palette}, seed)
         blind = task.as_seen_by("none")
         with tempfile.TemporaryDirectory() as folder:  # each look continues from the one before
             auto = separate(blind, stages_of(plan, seed, Path(folder)), plan.options)
         paper = separate(blind, stages_of(plan, seed), as_published(plan.options))
-        row = {
+        row: dict[str, Any] = {
             "seed": seed,
             "early_epochs": auto.looks[-1].epoch,
             "epochs": [auto.epochs()[label] for label in sorted(auto.epochs())],

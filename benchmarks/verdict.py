@@ -1,134 +1,141 @@
 """How often the verdict of `spare discover` is right: data with a shortcut, and data without one.
 
-    python benchmarks/verdict.py --data FOLDER --seeds 0-39 --out results/verdict/verdict.json
+    python benchmarks/verdict.py run --data FOLDER --images FOLDER --seeds 0-2 --out FILE
+    python benchmarks/verdict.py show --out FILE
 
-Colored MNIST, 10,000 training examples: color and label agree in 90 to 99.5 % (a shortcut); color
-is independent of the label (none), also with 10 % of the labels wrong and with two classes in
-proportion 95 to 5. Features of Waterbirds (waterbirds_lite0.npz): as they are, and examples taken
-so that half of each class is on land (none). The bounds in findings/verdict.py were fixed on
-seeds from 100 on and are measured on others. Can be interrupted: finished rows are kept.
+`run` discovers groups in a bank of data sets and keeps the evidence of every class; it can be
+interrupted, and finished rows are kept. `show` prints how often each verdict was given, with the
+bounds that are in use and with bounds that were set without the kind of data in question.
+
+With a shortcut, at 80, 90, 95 and 99 %: a mark in a corner, a tint, a texture, a border, a strip
+like a caption, exchanged colors (planted.py, on pictures of --images), Colored MNIST, and features
+of Waterbirds as they are. Without one: the same pictures with the same things planted at random,
+plain pictures, wrong labels, a rare class, a rare and hard subclass, Colored MNIST with colors at
+random, and features of Waterbirds with as many birds of each class on land as on water.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from data import load
+from planted import KINDS as PLANTED
+from planted import planted
 
 from spare.data.folds import folds
-from spare.data.inputs import ConcatInputs
+from spare.data.inputs import ConcatInputs, TensorInputs
 from spare.data.task import Split, Task
+from spare.data.transforms import scale_bytes
+from spare.datasets.source import Source
 from spare.errors import SpareWarning
 from spare.files.reading import read_json
 from spare.files.writing import write_json
-from spare.findings.verdict import FOUND, verdict_of
+from spare.findings.verdict import FOUND, LEAST, NONE, WEAK, overall, verdict_of
+from spare.groups.blocks import Block
+from spare.methods import method_named
 from spare.methods.spare import infer
-from spare.runs.plan import Plan
+from spare.models import ModelChoice, builder
+from spare.runs.plan import Plan, make_plan
+from spare.training.metrics import minority_recovery, true_minority
 from spare.training.stages import Stages
 
-SIZE = 10_000
-NOISE = 0.1
-RARE = 0.05
+#: Of Colored MNIST's training examples, and of pictures of each class.
+DIGITS, PICTURES, SIDE = 10_000, 1500, 48
+AGREEMENTS = (0.8, 0.9, 0.95, 0.99)
+NETWORKS = ("small_cnn", "conv4")
+PAIRS = (("dog", "insect"), ("cat", "bird"), ("insect", "primate"))
+NOISE, RARE, SUBCLASS = 0.1, 0.05, 0.08
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--seeds", default="0-9")
-    parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--out", type=Path, default=Path("runs/verdict.json"))
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore", SpareWarning)
-    first, _, last = arguments.seeds.partition("-")
-    rows = read_json(arguments.out)["rows"] if arguments.out.exists() else []
-    done = {(row["kind"], row["seed"]) for row in rows}
-    for seed in range(int(first), int(last or first) + 1):
-        for kind in arguments.kinds.split(","):
-            if (kind, seed) in done:
-                continue
-            started = time.perf_counter()
-            rows.append({"kind": kind, "seed": seed, **judge(*KINDS[kind](arguments, seed), seed)})
-            write_json(arguments.out, {"rows": rows})
-            took = time.perf_counter() - started
-            answer, strength = rows[-1]["overall"], rows[-1]["strength"]
-            print(f"{kind:22} seed {seed:3}  {answer:15} {strength}  {took:.0f} s", flush=True)
-    for kind in KINDS:
-        answers = Counter(row["overall"] for row in rows if row["kind"] == kind)
-        if answers:
-            count = sum(answers.values())
-            print(f"{kind:22} {FOUND} in {answers[FOUND]} of {count}; {dict(answers)}")
+class Kind(NamedTuple):
+    """One data set of the bank."""
+
+    #: What is left out together when bounds are set.
+    family: str
+    #: Share of training examples with the shortcut; 0 where there is none.
+    agreement: float
+    make: Callable[[argparse.Namespace, int], tuple[Task, Plan]]
+    of_pictures: bool = False
 
 
-def judge(task: Task, plan: Plan, seed: int) -> dict[str, Any]:
-    """The verdict on this data."""
-    stages = Stages(seed=seed, settings=plan.settings, judge=lambda epoch: ({}, {}))
-    inferred = infer(task.as_seen_by("none"), stages, plan.options)
-    verdict: dict[str, Any] = dict(verdict_of(task, inferred.early_outputs))
-    classes = verdict.pop("classes")
-    return verdict | {"strengths": {name: each["strength"] for name, each in classes.items()}}
+# --- Colored MNIST -------------------------------------------------------------------------------
 
 
 def colored(agreement: float) -> Callable[..., tuple[Task, Plan]]:
-    def load_colored(arguments: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
-        choices = {"p_corr": str(agreement), "train_size": str(SIZE)}
-        return load("cmnist", arguments.data, choices, seed)
+    def load_colored(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+        choices = {"p_corr": str(agreement), "train_size": str(DIGITS)}
+        return load("cmnist", given.data, choices, seed)
 
     return load_colored
 
 
-def mislabeled(arguments: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
-    task, plan = colored(0.2)(arguments, seed)
-    rng = np.random.default_rng([seed, 0xBAD])
-    labels = np.asarray(task.train.labels).copy()
-    wrong = rng.random(len(labels)) < NOISE
-    classes = len(task.class_names)
-    labels[wrong] = (labels[wrong] + rng.integers(1, classes, wrong.sum())) % classes
-    return replace(task, train=replace(task.train, labels=labels)), plan
+def mislabeled_digits(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+    task, plan = colored(0.2)(given, seed)
+    return replace(task, train=_mislabeled(task.train, len(task.class_names), seed)), plan
 
 
-def imbalanced(arguments: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+def imbalanced_digits(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
     """Two of the classes, one of them rare."""
-    task, plan = colored(0.2)(arguments, seed)
+    task, plan = colored(0.2)(given, seed)
     labels = np.asarray(task.train.labels)
     common, rare = (np.flatnonzero(labels == label) for label in (0, 1))
     rare = rare[: round(len(common) * RARE / (1 - RARE))]
-    rows = np.sort(np.concatenate([common, rare]))
-    names = task.class_names[:2]
+    return _two_classes(task, np.sort(np.concatenate([common, rare]))), plan
+
+
+def two_mislabeled_classes(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+    """Where all wrong labels of a class are the same other class."""
+    task, plan = colored(0.2)(given, seed)
+    task = _two_classes(task, np.flatnonzero(np.asarray(task.train.labels) < 2))
+    return replace(task, train=_mislabeled(task.train, 2, seed)), plan
+
+
+def _mislabeled(split: Split, classes: int, seed: int) -> Split:
+    rng = np.random.default_rng([seed, 0xBAD])
+    labels = np.asarray(split.labels).copy()
+    wrong = rng.random(len(labels)) < NOISE
+    labels[wrong] = (labels[wrong] + rng.integers(1, classes, wrong.sum())) % classes
+    return replace(split, labels=labels)
+
+
+def _two_classes(task: Task, rows: np.ndarray) -> Task:
     build_model = task.build_model
     assert build_model is not None
 
-    def two_classes() -> torch.nn.Module:
+    def with_two() -> torch.nn.Module:
         model: Any = build_model()
-        model.head = torch.nn.Linear(model.head.in_features, len(names))
+        model.head = torch.nn.Linear(model.head.in_features, 2)
         return model
 
-    task = replace(
-        task, train=task.train.subset(rows), val=None, test=None, class_names=names,
-        build_model=two_classes,
+    return replace(
+        task, train=task.train.subset(rows), val=None, test=None,
+        class_names=task.class_names[:2], build_model=with_two,
     )  # fmt: skip
-    return task, plan
 
 
-def birds(arguments: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+# --- features of Waterbirds ----------------------------------------------------------------------
+
+
+def birds(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
     """The training split without a tenth, so that seeds differ."""
-    task, plan = _features(arguments, seed)
+    task, plan = _features(given, seed)
     parts = folds(task.groups(task.train), 10, np.random.default_rng([seed, 0xB12D]))
     return replace(task, train=task.train.subset(np.flatnonzero(parts > 0))), plan
 
 
-def birds_anywhere(arguments: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+def birds_anywhere(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
     """Of each class as many on land as on water, from training and validation."""
-    task, plan = _features(arguments, seed)
+    task, plan = _features(given, seed)
     assert task.val is not None
     splits = (task.train, task.val)
     both = Split(
@@ -147,21 +154,180 @@ def birds_anywhere(arguments: argparse.Namespace, seed: int) -> tuple[Task, Plan
     return replace(task, train=both.subset(chosen), val=None, test=None), plan
 
 
-def _features(arguments: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
-    return load("waterbirds_lite0.npz", arguments.data, {"attributes": "place"}, seed)
+def _features(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+    return load("waterbirds_lite0.npz", given.data, {"attributes": "place"}, seed)
 
 
-KINDS: dict[str, Callable[..., tuple[Task, Plan]]] = {
-    "colors 99.5 %": colored(0.995),
-    "colors 98 %": colored(0.98),
-    "colors 95 %": colored(0.95),
-    "colors 90 %": colored(0.9),
-    "waterbirds": birds,
-    "colors independent": colored(0.2),
-    "10 % wrong labels": mislabeled,
-    "95 to 5": imbalanced,
-    "waterbirds anywhere": birds_anywhere,
-}
+# --- natural pictures ----------------------------------------------------------------------------
+
+
+def pictured(
+    kind: str, agreement: float, network: str, *, subclass: float = 0.0, **more: float
+) -> Callable[..., tuple[Task, Plan]]:
+    """Pictures of two classes with something planted, as someone's own images would be read."""
+
+    def make(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+        classes = PAIRS[seed % len(PAIRS)]
+        pictures, labels, values, splits = planted(
+            given.images, kind, agreement, seed, classes=classes, count=PICTURES, side=SIDE, **more
+        )
+        train = splits == 0
+        if subclass:  # a few of the second class are called by the first one's name
+            rng = np.random.default_rng([seed, 0x5B])
+            labels = np.where(
+                train & (labels == 1) & (rng.random(len(labels)) < subclass), 0, labels
+            )
+        plan = make_plan(
+            Source("pictures", "folder", given.images), method_named("spare"), {"model": network}
+        )
+        inputs = torch.from_numpy(np.ascontiguousarray(pictures[train].transpose(0, 3, 1, 2)))
+        task = Task(
+            name=kind or "plain",
+            train=Split(
+                TensorInputs(inputs, finish=scale_bytes()),
+                labels[train],
+                {"planted": values[train]},
+            ),
+            val=None,
+            test=None,
+            class_names=classes,
+            attribute_values={"planted": ("0", "1")},
+            build_model=builder(ModelChoice(network, weights="none"), 2, (3, SIDE, SIDE)),
+        )
+        return task, plan
+
+    return make
+
+
+def _kinds() -> dict[str, Kind]:
+    kinds = {f"colors {a}": Kind("colors", a, colored(a)) for a in AGREEMENTS}
+    kinds["waterbirds"] = Kind("places", 0.95, birds)
+    kinds |= {
+        "colors at random": Kind("colors at random", 0, colored(0.2)),
+        "digits wrong labels": Kind("wrong labels", 0, mislabeled_digits),
+        "two digits wrong labels": Kind("wrong labels", 0, two_mislabeled_classes),
+        "digits 95 to 5": Kind("rare class", 0, imbalanced_digits),
+        "waterbirds anywhere": Kind("places at random", 0, birds_anywhere),
+    }
+    for network in NETWORKS:
+        for name in PLANTED:
+            for a in AGREEMENTS:
+                kinds[f"{name} {a} {network}"] = Kind(name, a, pictured(name, a, network), True)
+            at_random = pictured(name, 0.5, network)
+            kinds[f"{name} at random {network}"] = Kind(f"{name} at random", 0, at_random, True)
+        plain: dict[str, dict[str, float]] = {
+            "plain": {}, "wrong labels": {"wrong_labels": NOISE}, "rare class": {"rare": RARE},
+            "subclass": {"subclass": SUBCLASS},
+        }  # fmt: skip
+        for name, more in plain.items():
+            kinds[f"{name} {network}"] = Kind(name, 0, pictured("", 0.5, network, **more), True)
+    return kinds
+
+
+KINDS = _kinds()
+
+
+# --- running and showing -------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("run", "show"))
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--images", type=Path, help="a folder of pictures for each class")
+    parser.add_argument("--seeds", default="0-2")
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--out", type=Path, default=Path("runs/verdict.json"))
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", SpareWarning)
+    rows = read_json(given.out)["rows"] if given.out.exists() else []
+    if given.what == "run":
+        first, _, last = given.seeds.partition("-")
+        run(given, range(int(first), int(last or first) + 1), given.kinds.split(","), rows)
+    show(rows)
+
+
+def run(
+    given: argparse.Namespace, seeds: Iterable[int], names: list[str], rows: list[dict[str, Any]]
+) -> None:
+    done = {(row["kind"], row["seed"]) for row in rows}
+    for seed in seeds:
+        for name in names:
+            if (name, seed) in done or (KINDS[name].of_pictures and given.images is None):
+                continue
+            started = time.perf_counter()
+            rows.append({"kind": name, "seed": seed, **judge(*KINDS[name].make(given, seed), seed)})
+            write_json(given.out, {"rows": rows})
+            took = time.perf_counter() - started
+            print(f"{name:28} seed {seed:3}  {rows[-1]['overall']:15} {took:.0f} s", flush=True)
+
+
+def judge(task: Task, plan: Plan, seed: int) -> dict[str, Any]:
+    """The verdict on this data, and the evidence of every class."""
+    with tempfile.TemporaryDirectory() as folder:
+        stages = Stages(
+            seed=seed, settings=plan.settings, judge=lambda epoch: ({}, {}), folder=Path(folder)
+        )
+        inferred = infer(task.as_seen_by("none"), stages, plan.options)
+    verdict = verdict_of(task, inferred.blocks, inferred.notes["separated_at"])
+    labels = np.asarray(task.train.labels)
+    minority = true_minority(labels, task.groups(task.train))
+    recovery = minority_recovery(labels, minority, ~inferred.groups.in_majority())
+    return {
+        "overall": verdict["overall"],
+        "strength": verdict["strength"],
+        "early_epochs": inferred.notes["early_epochs"],
+        "classes": [
+            asdict(block) | {name: recovery[label][name] for name in ("recall", "precision")}
+            for label, block in inferred.blocks.items()
+        ],
+    }
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """How often each verdict was given, by family; and with bounds set without that family."""
+    print(f"bounds in use: {', '.join(f'{words} {least}' for words, least in LEAST.items())}")
+    families = sorted({KINDS[row["kind"]].family for row in rows})
+    for family in families:
+        for shortcut in sorted({KINDS[row["kind"]].agreement for row in rows
+                                if KINDS[row["kind"]].family == family}):  # fmt: skip
+            chosen = [row for row in rows if KINDS[row["kind"]][:2] == (family, shortcut)]
+            others = [row for row in rows if KINDS[row["kind"]].family != family]
+            bounds = bounds_from(others)
+            own = Counter(in_words(strength_of(row), LEAST) for row in chosen)
+            left_out = Counter(in_words(strength_of(row), bounds) for row in chosen)
+            what = f"{family} {shortcut:.0%}" if shortcut else f"{family} (no shortcut)"
+            print(f"{what:34} {len(chosen):3}  in use: {said(own)}   left out: {said(left_out)}")
+
+
+def strength_of(row: dict[str, Any]) -> float:
+    names = Block.__dataclass_fields__
+    blocks = [Block(**{k: v for k, v in one.items() if k in names}) for one in row["classes"]]
+    classes = {
+        str(i): {"verdict": NONE, "strength": block.clarity, "block": block.size}
+        for i, block in enumerate(blocks)
+    }
+    return overall(classes)["strength"] or 0.0  # type: ignore[arg-type]
+
+
+def bounds_from(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Midway between what is highest without a shortcut and what is common with one."""
+    null = [strength_of(row) for row in rows if not KINDS[row["kind"]].agreement]
+    real = [strength_of(row) for row in rows if KINDS[row["kind"]].agreement >= 0.9]
+    if not null or not real:
+        return dict(LEAST)
+    highest, common = float(np.quantile(null, 0.99)), float(np.quantile(real, 0.05))
+    return {FOUND: max(highest, (highest + common) / 2), WEAK: float(np.quantile(null, 0.95))}
+
+
+def in_words(strength: float, bounds: dict[str, float]) -> str:
+    return next((words for words, least in bounds.items() if strength >= least), NONE)
+
+
+def said(answers: Counter[str]) -> str:
+    total = max(1, sum(answers.values()))
+    return "  ".join(f"{words} {answers[words] / total:4.0%}" for words in (FOUND, WEAK, NONE))
 
 
 if __name__ == "__main__":
