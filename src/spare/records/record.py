@@ -28,7 +28,7 @@ from spare.records.checks import (
 )
 from spare.records.contradictions import contradictions
 from spare.records.layout import DISCOVERY, RUN
-from spare.records.older import from_format_1
+from spare.records.older import completed, from_format_1
 
 #: Raised when what is written changes its meaning.
 FORMAT = 2
@@ -274,7 +274,7 @@ def upgraded(record: Any, folder: Path | str) -> DiscoveryRecord | RunRecord:
         raise RunError(f"{folder} was written by a newer version of spare-ml: upgrade to read it.")
     if written < FORMAT:
         record = from_format_1(record) | {"format": FORMAT}
-    return cast(RunRecord, record)
+    return cast(RunRecord, completed(record))
 
 
 def same_request(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
