@@ -183,6 +183,8 @@ class Training(TypedDict):
     """How a model was trained, and how it does."""
 
     selection: str
+    #: What that rule looks at (labels.py); the first records do not say.
+    selection_used: NotRequired[str]
     selected_epoch: Count
     #: The rule of the method's paper, and the epoch that it selects.
     paper_rule: NotRequired[str]

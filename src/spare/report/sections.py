@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spare.records.labels import labels_used
 from spare.records.record import (
     Association,
     ClassGroups,
@@ -62,10 +63,7 @@ def score_sections(record: RunRecord) -> list[Section]:
             f"{record['method']} on {record['task']}, seed {record['seed']}",
             "worst group" if known else "worst class",
             list(_scores(record)),
-            notes=[
-                f"selection rule: {record['selection']}; "
-                f"group labels the method saw: {record['sees']}"
-            ],
+            notes=[f"{labels_used(record)} ({record['selection']})"],
         )
     ]
     gaps = [row for row in _scores(record) if "gaps" in row[2]]

@@ -48,6 +48,7 @@ from spare.runs.scoring import (
 )
 from spare.runs.values import convert
 from spare.training.loop import Kept, Trained
+from spare.training.selection import rule_named
 from spare.training.stages import Stages
 
 
@@ -171,6 +172,7 @@ def _training(
     """What a run's record has beyond a discovery's."""
     training: Training = {
         "selection": plan.settings.selection,
+        "selection_used": rule_named(plan.settings.selection).needs,
         "selected_epoch": epochs["selected"].epoch,
         "scores": score(task, fitted, epochs, plan.settings),
         # Without attribute columns a "group" in the scores is a class.
