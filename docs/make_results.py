@@ -24,6 +24,7 @@ from spare.files.reading import read_json
 from spare.findings.verdict import FOUND, NONE, WEAK
 from spare.methods import METHODS
 from spare.records.bench_table import Row, Spread
+from spare.records.labels import labels_used
 from spare.records.record import RunRecord, upgraded
 from spare.runs.table import table
 
@@ -109,8 +110,9 @@ def study_section(study: Path) -> list[str]:
 
 
 def scores_table(rows: list[Row], about: dict[str, Any]) -> list[str]:
-    heads = ["method", "group labels it sees", "worst group", "average", "last epoch: worst group",
-             "average", "seeds", "selection rule", "split"]  # fmt: skip
+    heads = ["method", "training used", "selection used", "worst group", "average",
+             "last epoch: worst group", "average", "seeds", "selection rule",
+             "split"]  # fmt: skip
     ruled = any(row.get("paper_rule") for row in rows)
     heads += ["the method's own rule: worst group / average"] if ruled else []
     costly = any(row.get("cost") for row in rows) and len(rows) > 1
@@ -124,7 +126,7 @@ def scores_table(rows: list[Row], about: dict[str, Any]) -> list[str]:
         selected, last = row["selected"], row["last"]
         cells = [
             row["method"],
-            row["sees"],
+            *labels_used(row),
             cell(selected["worst_group"]),
             cell(selected["average"]),
             cell(last["worst_group"]),
@@ -161,14 +163,17 @@ def by_paper_rule(row: Row) -> str:
 def short_table() -> list[str]:
     """The README's table: plain training, the methods that come near SPARE, and the true groups."""
     rows = {row["method"]: row for row in table(read_runs(RESULTS / "cmnist"))["rows"]}
-    lines = [["method", "worst group", "average", "seeds", "examples, of plain training's"]]
+    lines = [
+        ["method", "training used", "selection used", "worst group", "average", "seeds",
+         "examples, of plain training's"]
+    ]  # fmt: skip
     for name in NEAREST:
         row = rows[name]
         selected = row["selected"]
-        known = " (knows the true groups)" if row["sees"] == "train" else ""
         lines.append(
             [
-                f"`{name}`: {METHODS[name].title.split(':')[0]}{known}",
+                f"`{name}`: {METHODS[name].title.split(':')[0]}",
+                *labels_used(row),
                 cell(selected["worst_group"]),
                 cell(selected["average"]),
                 str(len(row["seeds"])),

@@ -91,7 +91,7 @@ def test_train_prints_scores_what_was_found_and_the_folder(capsys, tmp_path):
     code, out, err = call(capsys, *words)
     assert code == 0
     assert "spare on digits, seed 0" in out
-    assert "selection rule: val_worst_group; group labels the method saw: none" in out
+    assert "training used: none; selection used: val groups (val_worst_group)" in out
     assert "What was found in each class after epoch" in out
     assert f"Run folder: {tmp_path / 'x'}\n" in out
     assert out.endswith(f"Report, to be opened in a browser: {tmp_path / 'x' / 'report.html'}\n")

@@ -66,6 +66,20 @@ def test_the_splits(fake_mnist):
     assert (task.test.labels == fake_mnist[1].labels // 2).all()
 
 
+def test_validation_like_training_changes_nothing_but_validations_colors(fake_mnist):
+    usual, biased = (cmnist.load(Path("none"), 0, val_like=like) for like in ("test", "train"))
+    for name in ("train", "test"):
+        one, two = usual.splits()[name], biased.splits()[name]
+        assert torch.equal(one.inputs.tensor, two.inputs.tensor)
+        assert (one.labels == two.labels).all()
+        assert (one.attributes["color"] == two.attributes["color"]).all()
+    assert (usual.val.labels == biased.val.labels).all()
+    agree = (biased.val.labels == biased.val.attributes["color"]).mean()
+    assert agree == pytest.approx(0.995, abs=0.005)
+    with pytest.raises(InputError, match=r"val_like.*did you mean 'train'"):
+        cmnist.load(Path("none"), 0, val_like="training")
+
+
 def test_what_the_network_sees(fake_mnist):
     task = cmnist.load(Path("none"), 0, train_size=500)
     rows = np.arange(20)

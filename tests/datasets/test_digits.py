@@ -20,6 +20,16 @@ def test_digits_need_no_data_folder():
     assert task.train.inputs.take(np.arange(3)).shape == (3, 3, 16, 16)
 
 
+def test_validation_like_training_changes_nothing_but_validations_colors():
+    usual, biased = (digits.load(Path("none"), 0, val_like=like) for like in ("test", "train"))
+    for name in ("train", "test"):
+        one, two = usual.splits()[name], biased.splits()[name]
+        assert torch.equal(one.inputs.tensor, two.inputs.tensor)
+        assert (one.attributes["color"] == two.attributes["color"]).all()
+    assert (usual.val.labels == biased.val.labels).all()
+    assert 0.92 < (biased.val.labels == biased.val.attributes["color"]).mean() < 0.98
+
+
 def test_no_scan_is_in_two_splits():
     task = digits.load(Path("none"), 0)
     # Both colors have a full channel, so the largest channel is the scan itself.

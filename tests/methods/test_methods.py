@@ -51,7 +51,7 @@ def test_it_fits_and_the_same_seed_gives_the_same_result(method, toy):
     for name, value in first.trained.last.items():
         assert value.equal(again.trained.last[name])
     assert not all(v.equal(another.trained.last[n]) for n, v in first.trained.last.items())
-    assert stages.examples_seen >= 4 * len(toy.train)
+    assert stages.examples_seen >= 0.8 * 4 * len(toy.train)  # AFR keeps a fifth for the last layer
 
 
 @every

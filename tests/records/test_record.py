@@ -63,6 +63,7 @@ def test_a_record_of_the_first_format_is_upgraded_and_no_number_changes():
         "optimizer": "sgd",
         "device": "cpu",
         "precision": "float32",
+        "val_like": "test",
     }
     assert record["options"] == {"k_max": 5, "clusterer": "kmeans"}
     assert (record["paper_rule"], record["paper_rule_epoch"]) == ("val_average", 3)
@@ -73,6 +74,16 @@ def test_a_record_of_the_first_format_is_upgraded_and_no_number_changes():
     }
     assert record["notes"] == {"weight_seed": 1}
     assert upgraded(record, "somewhere") == record
+
+
+def test_a_choice_that_came_later_is_what_stood_in_its_place():
+    """So a finished folder is found done, and an unfinished one continued."""
+    before = {**run_record(), "task": "cmnist", "settings": {"p_corr": 0.9}}
+    assert upgraded(before, "")["settings"] == {"p_corr": 0.9, "val_like": "test"}
+    before["settings"]["val_like"] = "train"
+    assert upgraded(before, "")["settings"]["val_like"] == "train"
+    other = {**run_record(), "task": "photos", "settings": {}}
+    assert upgraded(other, "")["settings"] == {}
 
 
 def test_a_finished_folder_of_an_older_version_is_found_done(tmp_path):

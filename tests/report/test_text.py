@@ -70,7 +70,7 @@ def test_numbers_are_aligned_to_the_right_and_words_to_the_left():
 def test_the_scores_of_a_run(run):
     lines = scores_text(run).splitlines()
     assert lines[0] == "spare on mine, seed 3"
-    assert lines[-1] == "selection rule: val_worst; group labels the method saw: none"
+    assert lines[-1] == "training used: none; selection used: not recorded (val_worst)"
     assert [line.split()[:3] for line in lines[3:-1]] == [
         ["val", "selected", "(4)"],
         ["test", "selected", "(4)"],
@@ -141,7 +141,8 @@ def test_a_discovery_has_no_scores(run):
 def test_the_demo_sets_plain_training_beside_spare(run):
     lines = demo_text(run | {"method": "erm"}, run).splitlines()
     assert lines[2].startswith("plain training (ERM)")
-    assert lines[5] == "One seed; epoch selected by val_worst. Test split, scored once."
+    used = "training used: none; selection used: not recorded (val_worst)"
+    assert lines[5] == f"One seed; {used}. Test split, scored once."
     assert lines[7] == "What was found in each class after epoch 1:"
 
 
@@ -173,8 +174,8 @@ def test_the_table_of_a_bench(table):
     first, second = bench_text(table).split("\n\n")
     assert first.splitlines()[0].startswith("test split; mean ± standard deviation over seeds")
     spare, erm = (" ".join(line.split()) for line in first.splitlines()[3:])
-    assert spare == "spare 50.0 ± 1.0 90.0 50.0 ± 1.0 90.0 - 12 457 last 0,1"
-    assert erm == "erm 50.0 ± 1.0 90.0 30.0 - 1.00 12 457 last 0,1"
+    assert spare == "spare 50.0 ± 1.0 90.0 50.0 ± 1.0 90.0 - 12 457 none nothing last 0,1"
+    assert erm == "erm 50.0 ± 1.0 90.0 30.0 - 1.00 12 457 none nothing last 0,1"
     assert second.splitlines()[0].startswith("spare minus each, in points")
     assert "+20.0 (-10.0 to +50.0)" in second
     assert bench_text({"rows": table["rows"][:1]}).count("\n\n") == 0  # nothing to compare with

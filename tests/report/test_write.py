@@ -20,6 +20,7 @@ from spare.files.reading import read_json
 from spare.files.writing import write_json
 from spare.progress import Progress
 from spare.records.groups_file import read_recorded_groups
+from spare.records.labels import labels_used
 from spare.records.record import read_record
 from spare.report import thumbnails
 from spare.report.write import write_comparison_of, write_report
@@ -73,7 +74,7 @@ def test_runs_look_side_by_side_and_a_bench_has_a_page_of_its_own(runs, tmp_path
     assert "Bench of 2 methods" in text
     for row in read_json(runs / "table.json")["rows"]:
         worst = f"{100 * row['selected']['worst_group']['mean']:.1f}"
-        assert f"{row['method']}{row['sees']}{worst}" in text  # in the table
+        assert f"{row['method']}{''.join(labels_used(row))}{worst}" in text  # in the table
         assert f">{worst}</text>" in page.read_text()  # in the chart
         assert f"{row['cost']['seconds']:.2f}{row['peak_memory_mb']:.0f}" in text
     discovery = read_json(runs / "spare-seed0" / "run.json")["discovery"]

@@ -47,6 +47,16 @@ def test_the_papers_values_for_colored_mnist():
     assert (settings["palette"], settings["p_corr"]) == ("paper", 0.995)
 
 
+@pytest.mark.parametrize("task", ["cmnist", "digits"])
+def test_a_request_says_what_validation_is_like(task):
+    plans = [
+        make_plan(locate(task), METHODS["erm"], overrides)
+        for overrides in ({}, {"val_like": "train"})
+    ]
+    assert [plan.request(0)["settings"]["val_like"] for plan in plans] == ["test", "train"]
+    assert plans[1].command(0).endswith("--set val_like=train")
+
+
 def test_the_command_line_wins_and_words_become_values():
     overrides = parse_overrides(
         ["lr=0.1", "nesterov=yes", "lr_steps=3,5", "palette = distinct", "power=1,1,2,1,1"]

@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spare.datasets import locate
 from spare.errors import InputError, RunError
 from spare.images.imagenet import RANGES
 from spare.progress import Progress
-from spare.synthetic.counts import training_counts
+from spare.synthetic.counts import group_counts
 from spare.synthetic.layouts import (
     ATTRIBUTES,
     DRAWN,
+    SPLITS,
     draw_celeba,
     draw_restricted_imagenet,
     draw_urbancars,
@@ -55,14 +57,14 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 def test_training_counts_are_the_official_ones():
-    assert training_counts(4000, 0.95, 0.95) == [3610, 190, 190, 10, 10, 190, 190, 3610]
+    assert group_counts(4000, 0.95, 0.95) == [3610, 190, 190, 10, 10, 190, 190, 3610]
 
 
 @pytest.mark.parametrize("shares", [(0.95, 0.9), (0.995, 0.995), (0.7, 0.99), (0.5, 0.5), (1, 0.8)])
 @pytest.mark.parametrize("per_class", [4, 37, 200])
 def test_training_counts_sum_up_and_leave_no_group_empty(per_class, shares):
     background, co_object = shares
-    counts = training_counts(per_class, background, co_object)
+    counts = group_counts(per_class, background, co_object)
     assert sum(counts[:4]) == sum(counts[4:]) == per_class
     assert counts[:4] == counts[:3:-1]  # the classes mirror each other
     ideal = np.outer([background, 1 - background], [co_object, 1 - co_object]).ravel() * per_class
@@ -179,6 +181,51 @@ def test_a_picture_does_not_depend_on_how_many_there_are(tmp_path):
     shared = [key for key in few if key.endswith(".jpg")]
     assert len(shared) == 40 + 16
     assert all(many[key] == few[key] for key in shared)
+
+
+def in_split(folder: Path, name: str, split: str) -> list[bytes]:
+    """The pictures of a split, in the order of their names."""
+    if name == "urbancars":
+        files = sorted(folder.glob(f"*/{split}/*/*.jpg"))
+    elif name == "celeba":
+        rows = table(folder / "list_eval_partition.csv")
+        files = [
+            folder / "img_align_celeba" / row["image_id"]
+            for row in rows
+            if SPLITS[int(row["partition"])] == split
+        ]
+    else:
+        rows = table(folder / "metadata.csv")
+        files = [folder / row["img_filename"] for row in rows if SPLITS[int(row["split"])] == split]
+    return [path.read_bytes() for path in files]
+
+
+@pytest.mark.parametrize("name", ["urbancars", "waterbirds", "celeba"])
+def test_validation_like_training_changes_neither_training_nor_test(name, tmp_path):
+    usual, biased = (tmp_path / like / name for like in ("test", "train"))
+    DRAWN[name](usual, **TINY[name])
+    DRAWN[name](biased, **TINY[name], val_like="train")
+    for split in ("train", "test"):
+        assert in_split(biased, name, split) == in_split(usual, name, split) != []
+    assert in_split(biased, name, "val") != in_split(usual, name, "val")
+    assert "val_like" not in json.loads((usual / "drawn.json").read_text())["options"]
+    assert json.loads((biased / "drawn.json").read_text())["options"]["val_like"] == "train"
+    # A run on the one is not taken for a run on the other.
+    assert locate(name, usual.parent).fingerprint == ""
+    assert locate(name, biased.parent).fingerprint != ""
+    with pytest.raises(InputError, match="val_like"):
+        DRAWN[name](tmp_path / "other", **TINY[name], val_like="trainn")
+
+
+def test_validation_like_training_has_its_shares(tmp_path):
+    cars = draw_urbancars(tmp_path / "cars", size=16, per_class=40, held_out=10, val_like="train")
+    counts = [len(list(folder.iterdir())) for folder in sorted(cars.glob("bg-0.95*/val/*"))]
+    assert sorted(counts, reverse=True) == [36, 36, 2, 2, 1, 1, 1, 1]
+    birds = draw_waterbirds(tmp_path / "birds", **TINY["waterbirds"], val_like="train")
+    rows = [
+        (row["y"], row["place"]) for row in table(birds / "metadata.csv") if row["split"] == "1"
+    ]
+    assert sorted(rows.count((y, place)) for y in "01" for place in "01") == [2, 2, 3, 3]
 
 
 @pytest.mark.parametrize("name", ["urbancars", "celeba"])

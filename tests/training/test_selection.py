@@ -30,6 +30,7 @@ def test_each_rule_looks_at_what_it_says():
         for name, rule in RULES.items()
     }
     assert score["val_average"] == pytest.approx(21 / 31)
+    assert score["val_worst_class"] == pytest.approx(10 / 15)  # of class 1; class 0 has 11 of 16
     assert score["val_worst_group"] == 0.0  # the single example of group 2
     assert score["val_inferred_groups"] == pytest.approx(0.3)  # too small a group does not count
     assert score["val_cross_mistakes"] == pytest.approx(0.3)
@@ -42,6 +43,14 @@ def test_true_and_inferred_groups_and_cross_mistakes_are_not_confused():
     assert RULES["val_inferred_groups"].score(by_class) == pytest.approx(21 / 31)
     assert RULES["val_worst_group"].score(by_class) == 0.0
     assert RULES["val_cross_mistakes"].score(by_class) == pytest.approx(3 / 13)
+
+
+def test_a_class_without_validation_examples_is_left_out_of_the_worst_class():
+    labels = np.array([0, 0, 2, 2, 2])  # nothing of class 1, and nothing of the last class
+    logits = np.eye(4)[[0, 1, 2, 2, 1]]
+    score = RULES["val_worst_class"].score(Epoch(1, logits, labels))
+    assert score == pytest.approx(0.5)
+    assert RULES["val_worst_class"].needs == "val labels"
 
 
 def test_only_small_inferred_groups_fall_back_to_the_average():

@@ -2,9 +2,10 @@
 
 Five classes of two digits each; each class has its own color. In training a digit has the color of
 its class with probability p_corr, else one of the four others; in validation and test the color is
-independent of the class. Pixels of at least `THRESHOLD` are replaced by the flat color. Images are
-resized from 28 to 40 and cropped to 32 at random on every split: again for each training batch,
-once for validation and test. The view that is clustered is the center crop.
+independent of the class, unless validation is to be like training. Pixels of at least `THRESHOLD`
+are replaced by the flat color. Images are resized from 28 to 40 and cropped to 32 at random on
+every split: again for each training batch, once for validation and test. The view that is clustered
+is the center crop.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from spare.data.transforms import center_crop, random_crop, scale_bytes
 from spare.errors import unknown
 from spare.limits import Range, Share
 from spare.progress import SILENT, Progress
+from spare.synthetic.validation import ValLike, is_biased
 
 CLASSES = ("0-1", "2-3", "4-5", "6-7", "8-9")
 PALETTES = {
@@ -43,6 +45,7 @@ def load(
     palette: str = "paper",
     p_corr: Share = 0.995,
     train_size: Annotated[int, Range(0, TRAIN_SIZE)] = 0,
+    val_like: ValLike = "test",
 ) -> Task:
     """The task of one seed: the seed decides the split, the colors and the fixed crops.
 
@@ -60,11 +63,15 @@ def load(
         The probability that a training example has the color of its class.
     train_size : int
         0 for the paper's 50,000; fewer for quick trials (the first of the split).
+    val_like : str
+        `test` for a validation split with independent colors, `train` for one as biased as
+        training; the other splits are the same.
     """
     from spare.datasets.mnist import read_mnist
 
     if palette not in PALETTES:
         raise unknown("palette", palette, PALETTES)
+    biased_val = is_biased(val_like)
     train, test = read_mnist(data)
     rng = np.random.default_rng([seed, 0xC010])
     order = rng.permutation(len(train.labels))
@@ -72,15 +79,19 @@ def load(
     held_out = order[TRAIN_SIZE:]
     colors = torch.tensor([list(bytes.fromhex(code)) for code in PALETTES[palette]])
 
-    def split(images: np.ndarray, digits: np.ndarray, correlated: bool) -> Split:
+    def split(name: str, images: np.ndarray, digits: np.ndarray) -> Split:
         labels = (digits // 2).astype(np.int64)
-        if correlated:
+        if name == "train":
             color = correlated_colors(labels, len(CLASSES), p_corr, rng)
         else:
             color = rng.integers(0, len(CLASSES), len(labels))
+        if name == "val" and biased_val:
+            # By a generator of its own, so that the crops and the test split stay what they are.
+            own = np.random.default_rng([seed, 0xC011])
+            color = correlated_colors(labels, len(CLASSES), p_corr, own)
         pixels = paint(torch.tensor(images), colors[torch.from_numpy(color)])
         pixels = resize(pixels, RESIZED)
-        if correlated:
+        if name == "train":
             inputs = TensorInputs(
                 pixels,
                 view=center_crop(CROPPED),
@@ -94,9 +105,9 @@ def load(
 
     return Task(
         name="cmnist",
-        train=split(train.images[first], train.labels[first], correlated=True),
-        val=split(train.images[held_out], train.labels[held_out], correlated=False),
-        test=split(test.images, test.labels, correlated=False),
+        train=split("train", train.images[first], train.labels[first]),
+        val=split("val", train.images[held_out], train.labels[held_out]),
+        test=split("test", test.images, test.labels),
         class_names=CLASSES,
         attribute_values={"color": tuple(f"#{code}" for code in PALETTES[palette])},
     )

@@ -1,8 +1,9 @@
 """Colored digits from scikit-learn's bundled scans: a shortcut task that needs no download.
 
 1,797 scans of 8 x 8 pixels, two classes (0 to 4, 5 to 9), two colors. In training a digit has its
-class's color with probability p_corr; in validation and test either color is equally likely. Scans
-are enlarged to 16 x 16 and shifted by up to two pixels in training.
+class's color with probability p_corr; in validation and test either color is equally likely, unless
+validation is to be like training. Scans are enlarged to 16 x 16 and shifted by up to two pixels in
+training.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from spare.data.transforms import center_crop, random_crop, scale_bytes
 from spare.datasets.cmnist import correlated_colors, resize
 from spare.limits import Share
 from spare.progress import SILENT, Progress
+from spare.synthetic.validation import ValLike, is_biased
 
 CLASSES = ("0-4", "5-9")
 COLORS = {"orange": (255, 140, 0), "blue": (0, 110, 255)}
@@ -25,9 +27,18 @@ SIZE, PADDED = 16, 20
 TRAIN, VAL = 900, 297
 
 
-def load(data: Path, seed: int, progress: Progress = SILENT, *, p_corr: Share = 0.95) -> Task:
+def load(
+    data: Path,
+    seed: int,
+    progress: Progress = SILENT,
+    *,
+    p_corr: Share = 0.95,
+    val_like: ValLike = "test",
+) -> Task:
     """The task of one seed: the seed decides the split and the colors. `data` is not used."""
     from sklearn.datasets import load_digits
+
+    p_val = p_corr if is_biased(val_like) else 0.5
 
     scans, digits = load_digits(return_X_y=True)
     gray = torch.from_numpy(scans.reshape(-1, 1, 8, 8) * 15.9375).to(torch.uint8)  # 0..16 to bytes
@@ -51,7 +62,7 @@ def load(data: Path, seed: int, progress: Progress = SILENT, *, p_corr: Share = 
     return Task(
         name="digits",
         train=split(order[:TRAIN], p_corr),
-        val=split(order[TRAIN : TRAIN + VAL], 0.5),
+        val=split(order[TRAIN : TRAIN + VAL], p_val),
         test=split(order[TRAIN + VAL :], 0.5),
         class_names=CLASSES,
         attribute_values={"color": tuple(COLORS)},

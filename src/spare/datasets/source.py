@@ -22,6 +22,7 @@ from spare.files.reading import cannot_read, open_regular
 from spare.imports import code_digest, import_object
 from spare.limits import ARRAY, ROWS
 from spare.progress import SILENT, Progress
+from spare.synthetic.folder import drawn_fingerprint
 from spare.text import printable
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Source:
     kind: str
     #: What is read: a file or folder, or for a named data set the folder of all of them.
     path: Path
-    #: Identifies the content of someone's own data, so that a run notices when it has changed.
+    #: Identifies the content of someone's own data, so that a run notices when it has changed; of
+    #: a named data set, only a drawing whose validation split is like training has one.
     fingerprint: str = ""
     #: A data set or data that were given as Python objects.
     given: Dataset | InMemory | None = None
@@ -161,7 +163,7 @@ def locate(
         return Source(name, content.kind, Path(), content.fingerprint, content)
     task = os.fspath(task)
     if task in DATASETS:
-        return Source(task, task, root)
+        return Source(task, task, root, drawn_fingerprint(root / task))
     if task.startswith(HUGGING_FACE):
         return Source(task, "huggingface", Path(task.removeprefix(HUGGING_FACE)))
     _check_name(task)

@@ -14,6 +14,7 @@ from spare.errors import InputError, unknown
 from spare.groups.weights import importance_weights
 from spare.imports import check_text, import_object
 from spare.methods import (
+    afr,
     bridge,
     cb,
     cnc,
@@ -55,6 +56,7 @@ _FILES = (
     xrm,
     spare,
     bridge,
+    afr,
     ssa,
     dfr_val,
     gb,

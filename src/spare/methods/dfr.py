@@ -28,7 +28,7 @@ from spare.limits import Count, Positive, check_ranges
 from spare.methods.method import Fitted, Method, sees
 from spare.methods.reference import refuse_outputs
 from spare.models import Classifier
-from spare.training.batches import shuffled
+from spare.training.batches import Batches, shuffled
 from spare.training.checkpoint import State, snapshot
 from spare.training.loop import Trained
 from spare.training.selection import worst_accuracy
@@ -89,18 +89,21 @@ class Layer:
     #: How many of the regressions that it is the mean of did not converge.
     unfinished: int = 0
 
+    def logits(self, features: np.ndarray) -> np.ndarray:
+        return np.asarray(features @ self.weight.T + self.bias)
+
     def worst_group(self, examples: Examples) -> float:
-        predictions = (examples.features @ self.weight.T + self.bias).argmax(1)
+        predictions = self.logits(examples.features).argmax(1)
         return worst_accuracy(predictions == examples.labels, examples.groups)
 
 
 def fit(task: Task, stages: Stages, options: DfrOptions) -> Fitted:
     groups = checked_groups(task, task.train, "training")
     validation = _validation(task) if len(options.c_grid) > 1 else None
-    base, features = train_base(task, stages)
-    train = Examples(features, np.asarray(task.train.labels), groups)
+    base = train_base(task, stages)
+    train = examples_of(base, task.train, groups, stages)
     val = None if validation is None else examples_of(base, *validation, stages)
-    return refitted(base, features, stages, options, pool=train, fitting=train, tuning=val)
+    return refitted(base, train.features, stages, options, pool=train, fitting=train, tuning=val)
 
 
 def _validation(task: Task) -> tuple[Split, np.ndarray]:
@@ -148,19 +151,22 @@ def checked_groups(task: Task, split: Split, split_name: str, least: int = 1) ->
     return groups
 
 
-def train_base(task: Task, stages: Stages) -> tuple[Trained, np.ndarray]:
-    """The plainly trained model, and its features of the training examples."""
+def train_base(task: Task, stages: Stages, batches: Batches | None = None) -> Trained:
+    """The plainly trained model, on all training examples or on those in the batches."""
     refuse_outputs(task)
     model = stages.fresh(task)
     if not isinstance(model, Classifier) or model.head.bias is None:
-        raise InputError("DFR needs a model whose last layer is linear and has a bias.")
-    batches = shuffled(len(task.train), stages.settings.batch_size)
-    base = stages.train("early/base", task, batches)
-    return base, stages.outputs(base, task.train).features.numpy()
+        raise InputError("a last layer is fitted anew only if it is linear and has a bias.")
+    batches = batches or shuffled(len(task.train), stages.settings.batch_size)
+    return stages.train("early/base", task, batches)
+
+
+def features_of(base: Trained, split: Split, stages: Stages) -> np.ndarray:
+    return stages.outputs(base, split).features.numpy()
 
 
 def examples_of(base: Trained, split: Split, groups: np.ndarray, stages: Stages) -> Examples:
-    return Examples(stages.outputs(base, split).features.numpy(), np.asarray(split.labels), groups)
+    return Examples(features_of(base, split, stages), np.asarray(split.labels), groups)
 
 
 def refitted(

@@ -22,7 +22,14 @@ from spare.data.folds import halves
 from spare.data.task import Task
 from spare.errors import InputError
 from spare.limits import Count
-from spare.methods.dfr import DfrOptions, checked_groups, examples_of, refitted, train_base
+from spare.methods.dfr import (
+    DfrOptions,
+    checked_groups,
+    examples_of,
+    features_of,
+    refitted,
+    train_base,
+)
 from spare.methods.method import Fitted, Method, sees
 from spare.training.stages import Stages
 
@@ -41,12 +48,12 @@ def fit(task: Task, stages: Stages, options: DfrValOptions) -> Fitted:
         )
     tuned = len(options.c_grid) > 1
     groups = checked_groups(task, task.val, "validation", least=2 if tuned else 1)
-    base, features = train_base(task, stages)
+    base = train_base(task, stages)
     val = examples_of(base, task.val, groups, stages)
     first, second = halves(groups, np.random.default_rng([stages.seed, 0x4A1F]))
     return refitted(
         base,
-        features,
+        features_of(base, task.train, stages),
         stages,
         options,
         pool=val,

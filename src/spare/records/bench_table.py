@@ -79,6 +79,9 @@ class Row(TypedDict):
     method: str
     selection: str
     sees: str
+    #: In words (labels.py); the first tables do not have them.
+    training_used: NotRequired[str]
+    selection_used: NotRequired[str]
     split: str
     seeds: list[Seed]
     settings: dict[str, Any]

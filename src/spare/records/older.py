@@ -8,6 +8,14 @@ from typing import Any
 #: What settings and options that did not exist yet stood for.
 _NEW_SETTINGS = {"optimizer": "sgd", "device": "cpu", "precision": "float32"}
 _RENAMED = {"normalise": "normalize", "standardise": "standardize"}
+#: Choices of a data set that came after format 2, and what it was before there was a choice.
+_NEW_CHOICES = {"cmnist": {"val_like": "test"}, "digits": {"val_like": "test"}}
+
+
+def completed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of format 2, with what the first ones of that format did not say."""
+    choices = next((new for task, new in _NEW_CHOICES.items() if record["task"] == task), {})
+    return {**record, "settings": {**choices, **record["settings"]}}
 
 
 def from_format_1(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from spare.records.checks import (
 )
 from spare.records.contradictions import contradictions
 from spare.records.layout import DISCOVERY, RUN
-from spare.records.older import from_format_1
+from spare.records.older import completed, from_format_1
 
 #: Raised when what is written changes its meaning.
 FORMAT = 2
@@ -186,6 +186,8 @@ class Training(TypedDict):
     """How a model was trained, and how it does."""
 
     selection: str
+    #: What that rule looks at (labels.py); the first records do not say.
+    selection_used: NotRequired[str]
     selected_epoch: Count
     #: The rule of the method's paper, and the epoch that it selects.
     paper_rule: NotRequired[str]
@@ -277,7 +279,7 @@ def upgraded(record: Any, folder: Path | str) -> DiscoveryRecord | RunRecord:
         raise RunError(f"{folder} was written by a newer version of spare-ml: upgrade to read it.")
     if written < FORMAT:
         record = from_format_1(record) | {"format": FORMAT}
-    return cast(RunRecord, record)
+    return cast(RunRecord, completed(record))
 
 
 def same_request(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

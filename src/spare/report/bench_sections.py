@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spare.records.bench_table import BenchTable, Spread
+from spare.records.labels import labels_used
 from spare.report.sections import Section, percent
 
 
@@ -15,7 +16,7 @@ def bench_sections(table: BenchTable) -> list[Section]:
             f"{split} split; mean ± standard deviation over seeds, in %; cost: examples passed "
             f"through a model, relative to erm",
             ["method", "worst group", "average", "last epoch: worst", "average", "cost", "seconds",
-             "peak MB", "selection", "seeds"],
+             "peak MB", "training used", "selection used", "rule", "seeds"],
             [
                 [
                     row["method"],
@@ -26,6 +27,7 @@ def bench_sections(table: BenchTable) -> list[Section]:
                     f"{row['cost']['examples']:.2f}" if "cost" in row else "-",
                     f"{row['seconds']:.0f}",
                     f"{row['peak_memory_mb']:.0f}",
+                    *labels_used(row),
                     row["selection"],
                     ",".join(map(str, row["seeds"])),
                 ]

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
+from spare.records.labels import labels_used
 from spare.report.charts import shortened
 
 
@@ -22,6 +23,7 @@ def page_environment() -> Environment:
     )  # fmt: skip
     environment.filters["percent"] = lambda value: "–" if value is None else f"{100 * value:.1f}"
     environment.filters["short"] = shortened
+    environment.filters["labels_used"] = labels_used
     environment.globals.update(style=_file("style.css"), script=_file("script.js"))
     return environment
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spare.findings.verdict import NONE
+from spare.records.labels import labels_used
 from spare.records.record import (
     Association,
     ClassGroups,
@@ -64,10 +65,7 @@ def score_sections(record: RunRecord) -> list[Section]:
             f"{record['method']} on {record['task']}, seed {record['seed']}",
             "worst group" if known else "worst class",
             list(_scores(record)),
-            notes=[
-                f"selection rule: {record['selection']}; "
-                f"group labels the method saw: {record['sees']}"
-            ],
+            notes=[f"{labels_used(record)} ({record['selection']})"],
         )
     ]
     gaps = [row for row in _scores(record) if "gaps" in row[2]]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spare.records.bench_table import BenchTable
+from spare.records.labels import labels_used
 from spare.records.record import DiscoveryRecord, RunRecord, is_run
 from spare.report.bench_sections import bench_sections
 from spare.report.sections import (
@@ -79,7 +80,7 @@ def demo_text(erm: RunRecord, spare: RunRecord) -> str:
             ]
         )
     heads = ["method", "worst group %", "95 % interval", "which", "test examples", "average %"]
-    rule = f"One seed; epoch selected by {spare['selection']}. Test split, scored once."
+    rule = f"One seed; {labels_used(spare)} ({spare['selection']}). Test split, scored once."
     return "\n\n".join([table_text(heads, rows), rule, discovery_text(spare)])
 
 

@@ -196,6 +196,7 @@ def _training(
     """What a run's record has beyond a discovery's."""
     training: Training = {
         "selection": plan.settings.selection,
+        "selection_used": rule_named(plan.settings.selection).needs,
         "selected_epoch": epochs["selected"].epoch,
         "scores": score(task, fitted, epochs, plan.settings),
         # Without attribute columns a "group" in the scores is a class.

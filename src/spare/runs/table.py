@@ -10,6 +10,7 @@ import numpy as np
 
 from spare.errors import InputError
 from spare.records.bench_table import BenchTable, Row, RowScores, ScoreDifferences, Spread
+from spare.records.labels import labels_used
 from spare.records.record import RunRecord
 
 #: What a table has of every run, where the run has it.
@@ -40,11 +41,14 @@ def _row(records: list[RunRecord]) -> Row:
             f"the runs of {first['method']} have no scores on one split: a table needs validation "
             f"or test examples."
         )
+    used = labels_used(first)
     row: Row = {
         "task": first["task"],
         "method": first["method"],
         "selection": first["selection"],
         "sees": first["sees"],
+        "training_used": used.training,
+        "selection_used": used.selection,
         "split": split,
         "seeds": [r["seed"] for r in records],
         "settings": first["settings"],

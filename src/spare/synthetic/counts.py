@@ -1,4 +1,4 @@
-"""How many training images each group of the drawn UrbanCars gets."""
+"""How many images each group of the drawn UrbanCars gets."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from spare.errors import InputError
 
 
-def training_counts(per_class: int, background: float, co_object: float) -> list[int]:
-    """How many training images each group gets, in the order of group ids (class, bg, object)."""
+def group_counts(per_class: int, background: float, co_object: float) -> list[int]:
+    """How many images of a split each group gets, in the order of group ids (class, bg, object)."""
     shares = [
         background_share * object_share
         for background_share in (background, 1 - background)

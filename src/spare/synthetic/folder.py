@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +12,13 @@ from PIL import Image
 
 from spare.errors import InputError
 from spare.files.building import build_folder, start_over, tidy
-from spare.files.reading import read_json
+from spare.files.reading import cannot_read, is_plain_file, read_bytes, read_json
 from spare.files.writing import cannot_write, write_json
 from spare.progress import Progress
 
 #: The file that says how a folder was drawn.
 ABOUT = "drawn.json"
+MOST_BYTES = 100_000
 #: Raised whenever the pictures change, so that an older folder is not taken for a new one.
 VERSION = 1
 JPEG_QUALITY = 92
@@ -50,6 +52,18 @@ def draw_folder(
 
     build_folder(folder, ABOUT, "drawing", lambda: _already_drawn(folder, about), save)
     return folder
+
+
+def drawn_fingerprint(folder: Path) -> str:
+    """Stands for a folder whose validation split was drawn like training, so that a run on it is
+    not taken for one on the usual drawing; "" for all others, of which records say nothing."""
+    if not is_plain_file(folder / ABOUT):
+        return ""
+    try:
+        note = read_bytes(folder / ABOUT, MOST_BYTES)
+    except OSError as error:
+        raise cannot_read(folder / ABOUT, error) from error
+    return hashlib.sha256(note).hexdigest()[:16] if b'"val_like"' in note else ""
 
 
 def _already_drawn(folder: Path, about: dict[str, Any]) -> dict[str, Any] | None:

@@ -22,9 +22,10 @@ from PIL import Image
 from spare.images.imagenet import RANGES, WNIDS
 from spare.limits import SEED, Count, Range, Share, check_value
 from spare.progress import SILENT, Progress
-from spare.synthetic.counts import training_counts
+from spare.synthetic.counts import group_counts
 from spare.synthetic.folder import draw_folder
 from spare.synthetic.pictures import animal_scene, bird_scene, portrait, street_scene
+from spare.synthetic.validation import ValLike, is_biased
 
 SPLITS = ("train", "val", "test")
 #: Pixels a side.
@@ -45,6 +46,7 @@ def draw_urbancars(
     held_out: Count = 125,
     background: Share = 0.95,
     co_object: Share = 0.95,
+    val_like: ValLike = "test",
     seed: Seed = 0,
     progress: Progress = SILENT,
 ) -> Path:
@@ -54,6 +56,7 @@ def draw_urbancars(
     held_out                images in each of the eight groups, in validation and again in test
     background, co_object   share of the training examples whose background (object) agrees with
                             the class; a group gets the product of the two
+    val_like                `train` for a validation split of the same size with training's shares
     """
     options = {
         "size": size,
@@ -61,20 +64,24 @@ def draw_urbancars(
         "held_out": held_out,
         "background": float(background),
         "co_object": float(co_object),
+        "val_like": val_like,
         "seed": seed,
     }
-    _check(draw_urbancars, options)
-    counts = training_counts(per_class, background, co_object)
+    options = _checked(draw_urbancars, options)
+    shares = dict.fromkeys(SPLITS, (0.5, 0.5)) | {
+        split: (float(background), float(co_object)) for split in _biased_splits(val_like)
+    }
+    per_split = {"train": per_class, "val": 4 * held_out, "test": 4 * held_out}
+    counts = {split: group_counts(per_split[split], *shares[split]) for split in SPLITS}
 
     def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
         for split_number, split in enumerate(SPLITS):
-            shares = (background, co_object) if split == "train" else (0.5, 0.5)
-            top = root / "bg-{}_co_occur_obj-{}".format(*map(float, shares)) / split
+            top = root / "bg-{}_co_occur_obj-{}".format(*shares[split]) / split
             for group in range(8):
                 kinds = group >> 2, group >> 1 & 1, group & 1
                 name = "obj-{}_bg-{}_co_occur_obj-{}".format(*(KINDS[kind] for kind in kinds))
                 (top / name).mkdir(parents=True)
-                n = counts[group] if split == "train" else held_out
+                n = counts[split][group]
                 for number in range(n):
                     rng = np.random.default_rng([seed, split_number, group, number])
                     yield top / name / numbered(number, n), street_scene(size, *kinds, rng)
@@ -107,6 +114,7 @@ def draw_waterbirds(
     size: Side = 64,
     majority: Count = 12,
     per_group: Count = 4,
+    val_like: ValLike = "test",
     seed: Seed = 0,
     progress: Progress = SILENT,
 ) -> Path:
@@ -114,10 +122,17 @@ def draw_waterbirds(
 
     majority    training images in each group whose background agrees with the bird
     per_group   training images in each other group, and images in every group of val and of test
+    val_like    `train` for as many images in each group of val as in training
     """
-    options = {"size": size, "majority": majority, "per_group": per_group, "seed": seed}
-    _check(draw_waterbirds, options)
-    plan = _group_plan(majority, per_group, majorities=(0, 3))
+    options = {
+        "size": size,
+        "majority": majority,
+        "per_group": per_group,
+        "val_like": val_like,
+        "seed": seed,
+    }
+    options = _checked(draw_waterbirds, options)
+    plan = _group_plan(majority, per_group, (0, 3), val_like)
 
     def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
         rows: list[tuple[str, int, int, int, str]] = []
@@ -157,6 +172,7 @@ def draw_celeba(
     *,
     majority: Count = 12,
     per_group: Count = 4,
+    val_like: ValLike = "test",
     seed: Seed = 0,
     progress: Progress = SILENT,
 ) -> Path:
@@ -164,12 +180,13 @@ def draw_celeba(
 
     majority    training images in each group but blond men
     per_group   training images of blond men, and images in every group of val and of test
+    val_like    `train` for as many images in each group of val as in training
 
     Of the other attributes only dark hair is drawn; the rest are random.
     """
-    options = {"majority": majority, "per_group": per_group, "seed": seed}
-    _check(draw_celeba, options)
-    plan = _group_plan(majority, per_group, majorities=(0, 1, 2))
+    options = {"majority": majority, "per_group": per_group, "val_like": val_like, "seed": seed}
+    options = _checked(draw_celeba, options)
+    plan = _group_plan(majority, per_group, (0, 1, 2), val_like)
 
     def pictures(root: Path) -> Iterator[tuple[Path, Image.Image]]:
         attributes: list[tuple[str, *tuple[int, ...]]] = []
@@ -207,7 +224,7 @@ def draw_restricted_imagenet(
     The names of the folders are made up; only their number and their order are ImageNet's.
     """
     options = {"size": size, "train": train, "val": val, "seed": seed}
-    _check(draw_restricted_imagenet, options)
+    options = _checked(draw_restricted_imagenet, options)
     wnids = [f"n{1_440_764 + 11_000 * i:08d}" for i in range(WNIDS)]
     used = [(kind, i) for kind, (first, last) in RANGES.items() for i in range(first, last + 1)]
 
@@ -237,20 +254,29 @@ def options_of(layout: Callable[..., Path]) -> dict[str, Any]:
     return {name: kind for name, kind in hints.items() if hasattr(kind, "__metadata__")}
 
 
-def _check(layout: Callable[..., Path], options: Mapping[str, Any]) -> None:
+def _checked(layout: Callable[..., Path], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options as a folder's note has them; `val_like` is in it only where it changes anything,
+    so that a folder that was drawn before there was this option is still known as the same."""
     for name, kind in options_of(layout).items():
         check_value(name, options[name], kind)
+    biased = "val_like" in options and is_biased(options["val_like"])
+    return {name: value for name, value in options.items() if name != "val_like" or biased}
+
+
+def _biased_splits(val_like: str) -> tuple[str, ...]:
+    return ("train", "val") if is_biased(val_like) else ("train",)
 
 
 def _group_plan(
-    majority: int, per_group: int, majorities: Sequence[int]
+    majority: int, per_group: int, majorities: Sequence[int], val_like: str
 ) -> list[tuple[int, int, int]]:
     """(split, group, number) of every image of a data set with four groups."""
+    biased = _biased_splits(val_like)
     return [
-        (split, group, number)
-        for split in range(len(SPLITS))
+        (number, group, image)
+        for number, split in enumerate(SPLITS)
         for group in range(4)
-        for number in range(majority if split == 0 and group in majorities else per_group)
+        for image in range(majority if split in biased and group in majorities else per_group)
     ]
 
 

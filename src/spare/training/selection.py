@@ -126,6 +126,12 @@ RULES = {
             lambda epoch: float(epoch.correct.mean()),
         ),
         Rule(
+            "val_worst_class",
+            "best validation accuracy of the worst class",
+            "val labels",
+            lambda epoch: worst_accuracy(epoch.correct, epoch.labels),
+        ),
+        Rule(
             "val_inferred_groups",
             "best validation accuracy of the worst inferred group: no group label anywhere",
             "inferred groups",

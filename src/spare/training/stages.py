@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -34,7 +35,7 @@ from spare.models import Classifier, build
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
 from spare.training.checkpoint import State
-from spare.training.loop import Objective, Trained, Validate, cross_entropy, train
+from spare.training.loop import Kept, Objective, Trained, Validate, cross_entropy, train
 from spare.training.outputs import Outputs, outputs
 from spare.training.selection import Epoch, rule_named
 from spare.training.settings import Settings
@@ -42,6 +43,17 @@ from spare.training.settings import Settings
 EARLY = "early"
 #: How good an epoch is by each rule, and what else to remember of it.
 Judge = Callable[[Epoch], tuple[dict[str, float], dict[str, float]]]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Weights that a recipe made, for the run's rule to choose from."""
+
+    state: State
+    #: What they say of the validation examples; None where there are none.
+    val_logits: np.ndarray | None
+    #: For the history: their loss, and what tells them from the others.
+    about: dict[str, float]
 
 
 class Stages:
@@ -167,6 +179,33 @@ class Stages:
         adopted = replace(trained, last=state, kept={})
         self._keep(adopted)
         return adopted
+
+    def choose(self, trained: Trained, task: Task, candidates: Iterable[Candidate]) -> Trained:
+        """Weights that a recipe made from those of a stage by other means than training, of which
+        the run's rule selects one as if each were an epoch; which, the recipe does not learn.
+
+        The last are those that count where nothing is selected.
+        """
+        best: dict[str, float] = {}
+        kept: dict[str, Kept] = {}
+        history: list[dict[str, Any]] = []
+        losses: list[dict[str, Any]] = []
+        for number, candidate in enumerate(candidates, 1):
+            scores: dict[str, float] = {}
+            more: dict[str, float] = {}
+            if task.val is not None and candidate.val_logits is not None:
+                labels = np.asarray(task.val.labels)
+                scores, more = self._judge(
+                    Epoch(number, candidate.val_logits, labels, inferred_groups=self._val_groups)
+                )
+            for rule, score in scores.items():
+                if rule not in best or score > best[rule]:
+                    best[rule], kept[rule] = score, Kept(number, candidate.state)
+            losses.append({"epoch": number, **candidate.about})
+            history.append(losses[-1] | more)
+        chosen = replace(trained, last=candidate.state, kept=kept, history=history)
+        self._keep(chosen)
+        return replace(chosen, kept={}, history=losses)
 
     def outputs(self, trained: Trained, split: Split) -> Outputs:
         """The outputs of a trained stage's last epoch."""
