@@ -19,7 +19,8 @@ from spare.errors import InputError, RunError
 from spare.files.reading import read_json
 from spare.files.writing import write_json
 from spare.findings.describe import components, describe_groups
-from spare.findings.verdict import class_verdict, overall, verdict_of
+from spare.findings.verdict import verdict_of
+from spare.groups.blocks import Block, blocks_of, clusters_of
 from spare.groups.result import groups_from_parts
 from spare.groups.weights import importance_weights
 from spare.methods.method import EarlyOutputs
@@ -66,9 +67,11 @@ def folder_of(path, *, classes=("cat", "dog"), n=60, clusters=2, pictures=True, 
     groups = groups_from_parts(parts, labels)
     sampling = importance_weights(groups, labels)
     early = (
-        EarlyOutputs(1, probabilities[::-1].copy(), groups),
-        EarlyOutputs(2, probabilities, groups),
+        EarlyOutputs(1, probabilities[::-1].copy()),
+        EarlyOutputs(2, probabilities),
+        EarlyOutputs(2, probabilities),
     )
+    blocks = blocks_of(clusters_of(groups), labels, probabilities.argmax(1))
     path.mkdir()
     write_groups(
         path, task, groups, {}, sampling, early_probabilities=probabilities,
@@ -76,7 +79,7 @@ def folder_of(path, *, classes=("cat", "dog"), n=60, clusters=2, pictures=True, 
     )  # fmt: skip
     record = discovery_record(
         discovery=describe_groups(task, groups, sampling, early),
-        verdict=verdict_of(task, early),
+        verdict=verdict_of(task, blocks, 2),
         notes={"separated_at": 2, "warnings": []},
     )
     record |= more
@@ -197,16 +200,16 @@ def test_pictures_that_cannot_be_read_are_counted_and_the_rest_are_shown(tmp_pat
 
 
 def test_the_verdict_is_given_with_the_numbers_behind_it(tmp_path):
-    clusters = [{"size": 90, "accuracy": 1.0}, {"size": 10, "accuracy": 0.1}]
-    classes = {"cat": class_verdict(clusters, 0.93), "dog": class_verdict(clusters[:1], None)}
-    verdict = {**overall(classes), "epoch": 1, "classes": classes}
-    folder_of(tmp_path / "found", verdict=verdict)
+    task = folder_of(tmp_path / "made")
+    clear = Block(10, 0.1, right=0.1, learned=1.0, silhouette=0.93, taken_for=1, taken_share=0.9)
+    blocks = {0: clear, 1: replace(clear, size=0)}
+    folder_of(tmp_path / "found", verdict=verdict_of(task, blocks, 1))
     text = " ".join("".join(Checked(page_of(tmp_path / "found")).text).split())
     assert "Verdict: weak evidence (after epoch 1)" in text
     assert (
-        "Verdict on this class: shortcut found: largest cluster 100.0 % right (95.0 or more), the "
-        "others 10.0 % of the class (12.5 or less) and 10.0 % right (35.0 or less), silhouette "
-        "0.930 (0.875 or more)." in text
+        "Verdict on this class: shortcut found: 10 examples (10.0 % of the class) lie outside the "
+        "largest cluster, and 10.0 % of them are right; 90.0 % are taken for dog. Silhouette 0.930 "
+        "less the share that is right is 0.83; a shortcut is found from 0.80 on." in text
     )
     assert "Verdict on this class: none found: one cluster." in text
 
