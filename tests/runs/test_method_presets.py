@@ -13,7 +13,7 @@ def test_a_pair_infers_by_one_preset_and_trains_by_the_other():
     source = locate("urbancars")
     pair = make_plan(source, method_named("spare+jtt"), {})
     spare, jtt = (make_plan(source, METHODS[name], {}) for name in ("spare", "jtt"))
-    assert pair.options.k == spare.options.k == 4
+    assert pair.options.k_max == spare.options.k_max == 4
     assert pair.options.early_lr == spare.options.early_lr
     assert pair.options.upweight == jtt.options.upweight == 100
     assert pair.settings == jtt.settings

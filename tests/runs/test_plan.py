@@ -79,15 +79,18 @@ def test_an_epoch_or_a_rule_for_when_to_separate(value):
 @pytest.mark.parametrize(
     ("overrides", "lr"),
     [
-        ({}, 0.001),
+        ({}, 0),
         ({"weights": "none"}, 0.01),
         ({"model": "conv4"}, 0.01),
-        ({"model": "small_cnn", "lr": "0.002"}, 0.002),
+        ({"model": "small_cnn", "early_lr": "0.002"}, 0.002),
     ],
 )
-def test_a_network_from_scratch_learns_at_a_higher_rate(overrides, lr, tmp_path):
-    plan = make_plan(Source("mine", "folder", tmp_path), METHODS["spare"], overrides)
-    assert plan.settings.lr == lr
+def test_an_early_network_from_scratch_learns_at_a_higher_rate(overrides, lr, tmp_path):
+    source = Source("mine", "folder", tmp_path)
+    for name in ("spare", "jtt"):
+        plan = make_plan(source, METHODS[name], overrides)
+        assert (plan.options.early_lr, plan.settings.lr) == (lr, 0.001)
+    assert make_plan(source, METHODS["erm"], {"weights": "none"}).settings.lr == 0.001
 
 
 def test_another_methods_option_is_unknown_here():

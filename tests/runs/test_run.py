@@ -74,7 +74,7 @@ def test_what_run_json_says(done):
         assert {"k", "silhouette", "power", "sizes", "recall", "precision"} <= set(seen)
         assert sum(seen["sizes"]) > 400
     assert {"early", "outputs", "inference", "train", "total"} <= set(record["seconds"])
-    assert record["examples_seen"] == (2 + 2) * 900
+    assert record["examples_seen"] == (1 + 2) * 900
     assert record["peak_memory_mb"] > 100
     assert record["versions"]["torch"]
     assert record["command"] == "spare train digits --method spare --seed 0 --set epochs=2"

@@ -148,10 +148,9 @@ def make_plan(
     _refuse_name_twice(source, method, kinds)
     values: dict[str, dict[str, Any]] = {home: {} for home in kinds}
     origin, preset = preset_of(source)
-    scratch = preset.get("from_scratch", {}) if _from_scratch(preset, overrides) else {}
     layers = [
         (preset.get("settings", {}), origin),
-        (scratch, origin),
+        (_from_scratch(preset, overrides, kinds["options"]), origin),
         (_method_preset(preset, method, kinds), origin),
         (overrides, "--set"),
     ]
@@ -201,10 +200,14 @@ def _refuse_name_twice(
             )
 
 
-def _from_scratch(preset: Mapping[str, Any], overrides: Mapping[str, Any]) -> bool:
-    """Whether the network starts without weights that someone has trained."""
+def _from_scratch(
+    preset: Mapping[str, Any], overrides: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Options of a method whose network starts without weights that someone has trained."""
     chosen = {**preset.get("settings", {}), **overrides}
-    return chosen.get("weights") == "none" or chosen.get("model") in OF_IMAGES
+    if chosen.get("weights") != "none" and chosen.get("model") not in OF_IMAGES:
+        return {}
+    return {key: value for key, value in preset.get("from_scratch", {}).items() if key in options}
 
 
 def _method_preset(
