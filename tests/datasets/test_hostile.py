@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
 import struct
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -128,6 +131,34 @@ def test_an_absurd_header_is_refused(tmp_path, shape):
     (tmp_path / "x.npy").write_bytes(evil)
     with pytest.raises(DataError, match="cannot be read"):
         read(tmp_path / "x.npy", label="y.npy")
+
+
+#: Found by fuzzing: a footer that makes pyarrow abort the process when it is asked of a column.
+ABORTS = (
+    "UEFSMRUEFaACFaACTBUkFQASAAAAAAAAAAAAAJIkSZIkScI/kiRJkiRJ0j/btm3btm3bP5IkSZIkSeI/t23btm3b"
+    "5j/btm3btm3rPwAAAAAAAPA/kiRJkiRJ8j8lSZIkSZL0P7dt27Zt2/Y/SZIkSZIk+T/btm3btm37P27btm3btv0/"
+    "AAAAAAAAAEBJkiRJkiQBQJIkSZIkSQJA27Zt27ZtA0AVABUuFS4sFSQVEBUGFQYcGAjbtm3btm0DQBgIAAAAAAAA"
+    "AIAWACgI27Zt27ZtA0AYCAAAAAAAAACAEREAAAACAAAAJAEFByCIA2RvZxgDY2F0EREAAAACAAAAJAEBB6qqAhUE"
+    "GTw1ABgGc2NoZW1hFQQAFQolAhgBYQAVAiUCGAVsYWJlbCUATBwAAAAWJBkcGSwmABwVChk1AAYQGRgBYRUAFiQW"
+    "7AMW7AMmyAImCBwYCNu2bdu2bQNAGAgAAAAAAAAAgBYAKAjbtm3btm0DQBgIAAAAAAAAAIAREQAZLBUEFQAVAgAV"
+    "ABUQFQIAPCkGGSYAJAAAACYAHBUMGTUABhAZGAVsYWJlbBUAFiQWkAEWkAEmrAQm9AMcNgAoA2RvZxgDY2F0EREA"
+    "GSwVBBUAFQIAFQAVEBUCADwWbBkGGSYAJAAAABb8BBYkJggW/AQAGRwYDEFSUk9XOnNjaGVtYRjgAS8vLy8vNkFB"
+    "QUFBUUFBQUFBQUFLQUF3QUJnQUZBQWdBQ2dBQUFBQUJCQUFNQUFBQUNBQUlBQUFBQkFBSUFBQUFCQUFBQUFJQUFB"
+    "QkVBQUFBQkFBQUFOVC8vLzhBQUFFRkVBQUFBQndBQUFBRUFBQUFBQUFBQUFVQUFBQnNZV0psYkFBQUFBUUFCQUFF"
+    "QUFBQUVBQVVBQWdBQmdBSEFBd0FBQUFRQUJBQUFBQUFBQUVERUFBQUFCZ0FBQUFFQUFBQUFBQUFBQUVBQUFCaEFB"
+    "WUFDQUFHQUFZQUFBQUFBQUlBABggcGFycXVldC1jcHAtYXJyb3cgdmVyc2lvbiAyNi4wLjEZLBwAABwAAAAOAgAA"
+    "UEFSMQ=="
+)
+
+
+def test_a_parquet_whose_footer_is_damaged_ends_in_a_sentence(tmp_path):
+    (tmp_path / "d.parquet").write_bytes(base64.b64decode(ABORTS))
+    # In a process of its own: this one would be aborted too.
+    words = [sys.executable, "-m", "spare", "discover", "d.parquet", "--out", "found"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("spare: error: d.parquet cannot be read as a table:")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.parquet"]
 
 
 def test_a_parquet_of_too_many_rows_is_refused_from_its_metadata(tmp_path, monkeypatch):

@@ -137,38 +137,20 @@ def _parquet_columns(path: Path) -> dict[str, Column]:
         ROWS.check(rows, path.name)
         if rows == 0:
             raise DataError(f"{path} has no rows.")
-        sizes, leaves = _parquet_sizes(table.metadata)
         schema = table.schema_arrow
+        # The types and the first row say how much room a column takes in memory; its size in the
+        # file says little, and pyarrow aborts the process where that part of the file is damaged.
+        widths = {name: _width(table, schema.field(name)) for name in filter(None, names)}
     columns = {}
-    for name in filter(None, names):
-        field = schema.field(name)
-        values = columns_in_memory({name: _empty(field.type)})[name]
-        # A repeated value takes hardly any room in a file, but all of it in memory.
-        width = _width(field.type)
-        nbytes = max(sizes.get(name, 0), width * max(rows, leaves.get(name, 0)))
+    for name, width in widths.items():
+        values = columns_in_memory({name: _empty(schema.field(name).type)})[name]
         read = partial(_parquet_column, path, name)
-        columns[name] = Column(rows, values.shape, values.numbers, nbytes, read)
+        columns[name] = Column(rows, values.shape, values.numbers, rows * width, read)
     return columns
 
 
 def _parquet_column(path: Path, name: str) -> Any:
     return column(read_table(path, only=(name,)), name, path.name)
-
-
-def _parquet_sizes(metadata: Any) -> tuple[Counter[str], Counter[str]]:
-    """By column: bytes before compression, and how many values there are."""
-    sizes: Counter[str] = Counter()
-    leaves: Counter[str] = Counter()
-    for group in range(metadata.num_row_groups):
-        for place in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(place)
-            # A name may hold points itself; the few that are counted double do no harm.
-            parts = chunk.path_in_schema.split(".")
-            for end in range(1, len(parts) + 1):
-                name = ".".join(parts[:end])
-                sizes[name] += max(0, chunk.total_uncompressed_size)
-                leaves[name] += max(0, chunk.num_values)
-    return sizes, leaves
 
 
 def _empty(kind: Any) -> Any:
@@ -177,14 +159,15 @@ def _empty(kind: Any) -> Any:
     return pa.array([], kind) if not isinstance(kind, pa.BaseExtensionType) else pa.nulls(0, kind)
 
 
-def _width(kind: Any) -> int:
-    """Bytes of one value, as far as its type tells."""
+def _width(table: Any, field: Any) -> int:
+    """Bytes of one value, as far as its type tells; of a list, those of the first row's."""
     import pyarrow as pa
 
-    while pa.types.is_nested(kind) and kind.num_fields:
-        kind = kind.field(0).type
+    if pa.types.is_nested(field.type):
+        first = next(table.iter_batches(1, columns=[field.name]), None)
+        return 0 if first is None else int(first.nbytes)
     try:
-        return max(1, int(kind.bit_width) // 8)
+        return max(1, int(field.type.bit_width) // 8)
     except ValueError:  # text has no fixed width
         return 4
 
