@@ -165,7 +165,7 @@ def run(cases: int, seed: int, out: Path | None = None) -> dict[str, Any]:
             "failures": len(failed),
             "failed": failed[:200],
             "seconds": round(time.monotonic() - started, 1),
-            "worst_seconds": round(worst, 1),
+            "slowest_seconds": round(worst, 1),
             "peak_memory_mb": round(peak),
             "memory_limit_mb": MOST_MEMORY,
             "details": dict(sorted(counts.items())),
