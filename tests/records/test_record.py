@@ -243,8 +243,10 @@ def test_finding_6_a_foreign_record_in_an_unfinished_folder_is_not_taken_for_our
         (folder / "weights.safetensors").write_text("made")
         return record
 
+    options = record["options"] | {"mine": None}
     for foreign, why in (
         (record | {"seed": 7}, "seed is 7 there, 0 was asked for"),
+        (record | {"options": options}, "mine is None there, nothing was asked for"),
         (record | {"scores": {}, "selection": None}, "run.json is damaged"),
     ):
         (partial / "run.json").write_text(json.dumps(foreign))

@@ -25,6 +25,9 @@ from spare.records.record import (
 from spare.records.seal import sealed
 from spare.text import printable
 
+#: The value of a key that is not there.
+NOTHING = object()
+
 
 def do_once(
     folder: Path,
@@ -106,9 +109,10 @@ def _check_same_request(folder: Path, record: Mapping[str, Any], wanted: Request
                 f"choose another --out, or delete that folder."
             )
         if isinstance(recorded, dict) and isinstance(requested, dict):
+            # A key that one of them lacks is a difference, even where the other has null.
             keys = sorted({*recorded, *requested})
-            part = next(key for key in keys if recorded.get(key) != requested.get(key))
-            recorded, requested = recorded.get(part), requested.get(part)
+            part = next(k for k in keys if recorded.get(k, NOTHING) != requested.get(k, NOTHING))
+            recorded, requested = recorded.get(part, NOTHING), requested.get(part, NOTHING)
         raise RunError(
             f"{folder} holds a run of another setting ({printable(part)} is {_short(recorded)} "
             f"there, {_short(requested)} was asked for): choose another --out, or delete that "
@@ -117,5 +121,5 @@ def _check_same_request(folder: Path, record: Mapping[str, Any], wanted: Request
 
 
 def _short(value: Any) -> str:
-    text = printable(repr(value))
+    text = "nothing" if value is NOTHING else printable(repr(value))
     return text if len(text) <= 80 else f"{text[:77]}..."
