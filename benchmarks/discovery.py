@@ -33,8 +33,7 @@ def main() -> None:
                 seed=seed,
                 out=Path(folder) / "found",
                 data=arguments.data,
-                candidates="1",
-                restarts="0",
+                separate_at="1",
                 report=False,
             )
             started = time.perf_counter()

@@ -184,7 +184,7 @@ def test_each_class_keeps_the_look_at_which_it_was_clearest(toy, monkeypatch):
     kept = found.early_outputs()[-1].probabilities
     for label, look in found.chosen.items():
         rows = toy.train.labels == label
-        assert kept[rows] == pytest.approx(look.outputs.probabilities.numpy()[rows])
+        assert kept[rows] == pytest.approx(look.logits.softmax(1).numpy()[rows])
 
 
 def test_looking_ends_when_every_class_has_fallen_apart(toy, monkeypatch):
@@ -205,7 +205,7 @@ def test_held_out_examples_are_assigned_by_the_look_of_their_class(toy, monkeypa
     assigned = found.assign(stages_for(), toy.val, SpareOptions())
     for label, look in found.chosen.items():
         rows = np.flatnonzero(toy.val.labels == label)
-        outputs = look.of(stages_for(), toy.val).probabilities[rows]
+        outputs = look.of(stages_for(), toy.val, "softmax")[rows]
         ids = look.groups.assign(outputs, toy.val.labels[rows])
         codes = ids - look.groups.evidence[label].first_id
         assert (assigned[rows] - found.groups.evidence[label].first_id == codes).all()

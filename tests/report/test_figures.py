@@ -24,7 +24,7 @@ def texts(path):
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("found")
-    api.discover("digits", out=folder / "digits", candidates="1", report=False)
+    api.discover("digits", out=folder / "digits", separate_at="1", report=False)
     return folder / "digits"
 
 

@@ -2,8 +2,8 @@
 
 A class looks like one with a shortcut when, after a little training, the examples outside its
 largest cluster, its block, lie far from the rest and are taken for another class together: its
-clarity (groups/blocks.py) is high. Hard examples and wrong labels form blocks too, but such a block
-is partly right, or shades into the rest.
+clarity (groups/blocks.py) is high. Hard examples form blocks too, but such a block is partly right,
+or shades into the rest. Wrong labels in data that is otherwise easy look just like a shortcut.
 
 The clarity of all classes together is the second highest: one such class alone may be an accident,
 and a shortcut that leads from one class to another shows in both. benchmarks/verdict.py measures

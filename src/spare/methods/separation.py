@@ -94,18 +94,18 @@ class Look:
     lr: float
     #: One, or with cross-fitting one for each half.
     models: tuple[Trained, ...]
-    #: Of the training examples, the logits shifted by the offsets.
-    outputs: Outputs
+    #: Of the training examples, shifted by the offsets.
+    logits: Tensor
     offsets: Tensor
     #: Of the classes that had not fallen apart before.
     groups: Groups
     blocks: Mapping[Any, Block]
 
-    def of(self, stages: Stages, split: Split) -> Outputs:
-        """What the same models say of held-out examples: the mean of their logits."""
+    def of(self, stages: Stages, split: Split, output: str) -> Tensor:
+        """The named output of held-out examples, by the mean of the same models' logits."""
         of_models = [stages.outputs(model, split) for model in self.models]
         logits = torch.stack([outputs.logits for outputs in of_models]).mean(0)
-        return Outputs(logits + self.offsets, of_models[0].features)
+        return Outputs(logits + self.offsets, of_models[0].features).named(output)
 
 
 @dataclass(frozen=True)
@@ -124,36 +124,33 @@ class Separation:
     def assign(self, stages: Stages, split: Split, options: ClusteringOptions) -> np.ndarray:
         """The groups of held-out examples, each by the look that its class keeps."""
         labels = np.asarray(split.labels)
-        outputs = self._joined(
-            labels, {id(look): look.of(stages, split) for look in self.chosen.values()}
-        )
-        return self.groups.assign(outputs.named(options.output), labels)
+        looks = {id(look): look for look in self.chosen.values()}
+        points = {key: look.of(stages, split, options.output) for key, look in looks.items()}
+        return self.groups.assign(self._joined(labels, points), labels)
 
     def early_outputs(self) -> tuple[EarlyOutputs, ...]:
         """What was said at each look, and last what each class was clustered by."""
         labels = self.groups.labels
-        joined = self._joined(labels, {id(look): look.outputs for look in self.chosen.values()})
-        at_looks = [(look.epoch, look.outputs) for look in self.looks]
+        joined = self._joined(labels, {id(look): look.logits for look in self.chosen.values()})
+        at_looks = [(look.epoch, look.logits) for look in self.looks]
         if len(self.looks[-1].models) > 1:  # learning rates were tried, not epochs
             at_looks = []
         return tuple(
-            EarlyOutputs(epoch, outputs.probabilities.numpy())
-            for epoch, outputs in [*at_looks, (max(self.epochs().values()), joined)]
+            EarlyOutputs(epoch, logits.softmax(1).numpy())
+            for epoch, logits in [*at_looks, (max(self.epochs().values()), joined)]
         )
 
     def epochs(self) -> dict[Any, int]:
         return {label: look.epoch for label, look in self.chosen.items()}
 
-    def _joined(self, labels: np.ndarray, by_look: Mapping[int, Outputs]) -> Outputs:
-        """Every example's outputs by the look that its class keeps."""
-        first = next(iter(by_look.values()))
-        logits, features = torch.zeros_like(first.logits), torch.zeros_like(first.features)
+    def _joined(self, labels: np.ndarray, by_look: Mapping[int, Tensor]) -> Tensor:
+        """Every example's row by the look that its class keeps."""
+        joined = torch.zeros_like(next(iter(by_look.values())))
         for label, rows in rows_by_class(labels).items():
             if label not in self.chosen:
                 raise InputError(f"class {label} has no training example to learn it from.")
-            outputs = by_look[id(self.chosen[label])]
-            logits[rows], features[rows] = outputs.logits[rows], outputs.features[rows]
-        return Outputs(logits, features)
+            joined[rows] = by_look[id(self.chosen[label])][rows]
+        return joined
 
 
 def separate(task: Task, stages: Stages, options: SeparationOptions) -> Separation:
@@ -228,7 +225,8 @@ def _look(
     groups, blocks = clustered(
         outputs.named(options.output)[rows], labels[rows], predicted, task, stages, options
     )
-    return Look(epoch, lr, models, outputs, offsets, groups, blocks)
+    # Of the outputs only the logits are kept: features of several looks may fill the memory.
+    return Look(epoch, lr, models, outputs.logits, offsets, groups, blocks)
 
 
 def _cross_fitted(
@@ -271,7 +269,7 @@ def _recall_on_validation(
     """How much of validation's true minorities lies outside the largest clusters of its outputs."""
     if task.val is None:
         raise InputError("separate_at='val' needs a validation split with group labels.")
-    outputs = look.of(stages, task.val).named(options.output)
+    outputs = look.of(stages, task.val, options.output)
     with warnings.catch_warnings():  # these clusters are looked at, and never used
         warnings.simplefilter("ignore", SpareWarning)
         clusters = infer_groups(
