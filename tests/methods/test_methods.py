@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from spare.errors import InputError, SpareWarning
 from spare.groups.clusters import infer_groups
@@ -309,6 +310,22 @@ def test_cross_fitting_raises_the_rate_until_every_class_falls_apart(toy, monkey
     found = looking(toy, monkeypatch, clarities, cross_fit=1, early_lrs=rates)
     assert [look.lr for look in found.looks] == [0.001, 0.01, 0.05]
     assert {label: look.lr for label, look in found.chosen.items()} == {0: 0.05, 1: 0.001}
+
+
+def test_cross_fitting_stops_where_models_only_become_surer_of_themselves(toy, monkeypatch):
+    """Their blocks are clear whether there is a shortcut or not, so they are not looked at."""
+    monkeypatch.setattr(separation, "CLEAR", 2.0)
+    losses = iter([0.5, 0.4, 0.43, 0.45, 0.3])
+    monkeypatch.setattr(separation, "_loss_over_classes", lambda logits, labels: next(losses))
+    options = SpareOptions(cross_fit=1, early_lrs=(0.001, 0.003, 0.01, 0.03, 0.1))
+    fitted, _ = fit(METHODS["spare"], toy, options)
+    assert fitted.inferred.notes["early_lr"] == 0.01
+
+
+def test_the_loss_on_what_was_not_seen_counts_every_class_the_same():
+    logits = torch.tensor([[9.0, 0.0], [9.0, 0.0], [9.0, 0.0], [0.0, 0.0]])
+    loss = separation._loss_over_classes(logits, np.array([0, 0, 0, 1]))
+    assert loss == pytest.approx((np.log1p(np.exp(-9)) + np.log(2)) / 2)
 
 
 @pytest.mark.parametrize("options", [{"output": "features"}, {"separate_at": 2}])

@@ -288,6 +288,29 @@ def test_adamw_resumes_exactly_and_trains_differently_from_sgd(toy, tmp_path, st
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_biases_can_be_left_out_of_the_decay_and_resume_exactly(toy, tmp_path, optimizer):
+    strong = replace(SETTINGS, weight_decay=1.0, lr=0.01, optimizer=optimizer)
+    free = replace(strong, decay_biases=False)
+    # Nearly all examples are of one class, so that a bias that is free to do so grows.
+    labels = np.where(np.arange(len(toy.train)) < 8, 1, 0)
+    task = replace(toy, train=replace(toy.train, labels=labels))
+    biases = {
+        settings.decay_biases: fit(task, replace(settings, epochs=20)).last["head.bias"].abs().max()
+        for settings in (strong, free)
+    }
+    assert biases[False] > 2 * biases[True]
+    whole = fit(toy, free).last
+    assert (
+        whole["head.weight"].norm()
+        < fit(toy, replace(free, weight_decay=0)).last["head.weight"].norm()
+    )
+    checkpoint = tmp_path / "checkpoint"
+    with pytest.raises(Interrupted):
+        fit(toy, free, checkpoint=checkpoint, progress=stop_after(5))
+    assert same(fit(toy, free, checkpoint=checkpoint).last, whole)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_a_checkpoint_continues_on_the_device_that_the_model_is_on(toy, tmp_path, optimizer):
     settings = replace(SETTINGS, optimizer=optimizer)
     on_host = fit(toy, settings, objective=Remembering()).last

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from spare.data.folds import halves
 from spare.data.task import Split, Task
@@ -40,6 +41,9 @@ from spare.training.stages import Stages
 
 #: In fewer steps than this a network learns nothing, not even a shortcut.
 LEAST_STEPS = 25
+#: A cross-fitted model whose loss on what it did not see is so many times the lowest has only
+#: become surer of itself: its blocks are clear whether there is a shortcut or not.
+OVERSURE = 1.1
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ class SeparationOptions(ClusteringOptions):
     #: did not see it; 0 for the outputs of one model that saw all. For heads on given features,
     #: which fit the examples that they are trained on too soon.
     cross_fit: Annotated[int, Range(0, 1000)] = 0
-    #: With cross_fit: learning rates tried in turn until every class has fallen apart.
+    #: With cross_fit: learning rates tried in turn until every class has fallen apart, or the loss
+    #: on what the models did not see rises.
     early_lrs: tuple[Positive, ...] = (0.001, 0.003, 0.01, 0.03, 0.1)
 
     def __post_init__(self) -> None:
@@ -183,8 +188,13 @@ def _looks(
 ) -> Iterator[Look]:
     """One look after the other; of classes that have fallen apart there is nothing more to see."""
     if options.cross_fit:
+        lowest = math.inf
         for lr in sorted(options.early_lrs):
             models, logits = _cross_fitted(task, stages, options, lr)
+            loss = _loss_over_classes(logits, task.train.labels)
+            if loss > OVERSURE * lowest:
+                return
+            lowest = min(loss, lowest)
             yield _look(task, stages, options, chosen, 1, lr, models, Outputs(logits, logits))
         return
     settings = early_settings(stages.settings, options.early_lr, options.early_weight_decay)
@@ -250,6 +260,12 @@ def _cross_fitted(
         logits[others] += stages.outputs(model, task.train.subset(others)).logits
         models.append(model)
     return tuple(models), logits / options.cross_fit
+
+
+def _loss_over_classes(logits: Tensor, labels: np.ndarray) -> float:
+    """Cross-entropy, every class counting the same."""
+    losses = cross_entropy(logits, torch.as_tensor(labels), reduction="none").numpy()
+    return float(np.mean([losses[rows].mean() for rows in rows_by_class(labels).values()]))
 
 
 def _halvings(labels: np.ndarray, times: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

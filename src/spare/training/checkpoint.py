@@ -116,7 +116,7 @@ class TrainingState:
             ) from error
 
     def _parameters(self) -> list[nn.Parameter]:
-        return list(self.optimizer.param_groups[0]["params"])
+        return [weight for group in self.optimizer.param_groups for weight in group["params"]]
 
     def _remembered(self, memory: State, parameter: nn.Parameter) -> State:
         """What the optimizer remembers of a parameter, where the parameter is."""

@@ -26,6 +26,9 @@ class Settings:
     optimizer: str = "sgd"
     lr: Positive = 1e-3
     weight_decay: NotNegative = 1e-3
+    #: Whether weight decay holds for biases and normalization too. A strong decay should not: it
+    #: would pull the decision between the classes to an even one.
+    decay_biases: bool = True
     momentum: Share = 0.9
     nesterov: bool = False
     #: constant, cosine or linear (to 0 at the end), or step (times lr_drop at each of lr_steps).
