@@ -15,6 +15,7 @@ from spare.findings.associations import (
     associations,
     associations_of,
     binned,
+    picture_statistics,
     pooled_v,
 )
 from tests.conftest import toy_task
@@ -98,20 +99,25 @@ def test_a_task_is_compared_with_its_attributes_and_with_what_its_pictures_show(
     pixels[torch.as_tensor(place == 1), 2] += 150  # one place is blue
     task = replace(task, train=replace(task.train, inputs=TensorInputs(pixels)))
     ids = task.train.labels * 2 + (place != task.train.labels)
-    ranked = associations_of(task, ids, seed=0)
+    ranked = associations_of(task, ids, 0, picture_statistics(task))
     strength = {each["attribute"]: each["v"] for each in ranked}
     assert ranked[0]["attribute"] == "place"
     assert strength["place"] == pytest.approx(1)
     assert strength["image: blue"] > 0.5 > strength["image: sharpness"]
-    assert ranked == associations_of(task, ids, seed=0)
+    assert ranked == associations_of(task, ids, 0, picture_statistics(task))
     assert "image: size" not in strength  # the sizes of these pictures are not known
     heights = np.where(place, 10, 200) + np.arange(200) % 10
     known = replace(task, sizes=np.stack([heights, np.full(200, 5)], 1))
-    strength = {each["attribute"]: each["v"] for each in associations_of(known, ids, seed=0)}
+    strength = {
+        each["attribute"]: each["v"]
+        for each in associations_of(known, ids, 0, picture_statistics(known))
+    }
     assert strength["image: size"] > 0.8
 
 
 def test_data_without_pictures_has_only_its_attributes():
     task = toy_task(n=200)
     ids = task.train.labels * 2 + (task.train.attributes["place"] != task.train.labels)
-    assert [each["attribute"] for each in associations_of(task, ids, seed=0)] == ["place"]
+    assert [
+        each["attribute"] for each in associations_of(task, ids, 0, picture_statistics(task))
+    ] == ["place"]

@@ -316,7 +316,7 @@ def test_cross_fitting_stops_where_models_only_become_surer_of_themselves(toy, m
     """Their blocks are clear whether there is a shortcut or not, so they are not looked at."""
     monkeypatch.setattr(separation, "CLEAR", 2.0)
     losses = iter([0.5, 0.4, 0.43, 0.45, 0.3])
-    monkeypatch.setattr(separation, "_loss_over_classes", lambda logits, labels: next(losses))
+    monkeypatch.setattr(separation, "loss_over_classes", lambda logits, labels: next(losses))
     options = SpareOptions(cross_fit=1, early_lrs=(0.001, 0.003, 0.01, 0.03, 0.1))
     fitted, _ = fit(METHODS["spare"], toy, options)
     assert fitted.inferred.notes["early_lr"] == 0.01
@@ -324,7 +324,7 @@ def test_cross_fitting_stops_where_models_only_become_surer_of_themselves(toy, m
 
 def test_the_loss_on_what_was_not_seen_counts_every_class_the_same():
     logits = torch.tensor([[9.0, 0.0], [9.0, 0.0], [9.0, 0.0], [0.0, 0.0]])
-    loss = separation._loss_over_classes(logits, np.array([0, 0, 0, 1]))
+    loss = separation.loss_over_classes(logits, np.array([0, 0, 0, 1]))
     assert loss == pytest.approx((np.log1p(np.exp(-9)) + np.log(2)) / 2)
 
 

@@ -28,17 +28,21 @@ RESAMPLED = 200
 PICTURES_AT_ONCE = 250
 
 
-def associations_of(task: Task, ids: np.ndarray, seed: int) -> list[Association]:
-    """What the clusters of a task go with: its attributes, and what can be measured in pictures.
+def associations_of(
+    task: Task, ids: np.ndarray, seed: int, statistics: Mapping[str, np.ndarray]
+) -> list[Association]:
+    """What the clusters of a task go with: its attributes, and what was measured in pictures.
 
     Parameters
     ----------
     ids
         The cluster of every training example.
+    statistics
+        From `picture_statistics`.
     """
     codes = {name: np.asarray(values) for name, values in (task.train.attributes or {}).items()}
     values = dict(task.attribute_values)
-    for statistic, numbers in _picture_statistics(task).items():
+    for statistic, numbers in statistics.items():
         name = f"image: {statistic}"
         codes[name], values[name] = binned(numbers)
     return associations(
@@ -154,7 +158,7 @@ def binned(numbers: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     return np.where(known, codes, -1), names
 
 
-def _picture_statistics(task: Task) -> dict[str, np.ndarray]:
+def picture_statistics(task: Task) -> dict[str, np.ndarray]:
     """The statistics of every training picture; {} for data without pictures."""
     inputs, rows = task.train.inputs, np.arange(len(task.train))
     if task.holds_outputs or pictures(inputs, rows[:1]) is None:

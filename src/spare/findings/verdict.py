@@ -8,6 +8,9 @@ or shades into the rest. Wrong labels in data that is otherwise easy look just l
 The clarity of all classes together is the second highest: one such class alone may be an accident,
 and a shortcut that leads from one class to another shows in both. benchmarks/verdict.py measures
 how clear data without a shortcut comes out, and so how often the verdict is wrong.
+
+Where no block is clear, a cluster that is taken for one other class of several as a whole and looks
+like that class (taken.py) is weak evidence.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any, TypedDict
 
 from spare.data.task import Task
 from spare.groups.blocks import SMALLEST_BLOCK, Block
-from spare.records.record import ClassVerdict, Verdict
+from spare.records.record import ClassVerdict, TakenBlock, Verdict
 
 FOUND, WEAK, NONE = "shortcut found", "weak evidence", "none found"
 #: The least clarity for each verdict.
@@ -31,9 +34,17 @@ class Overall(TypedDict):
     strength: float | None
 
 
-def verdict_of(task: Task, blocks: Mapping[Any, Block], epoch: int | None) -> Verdict:
-    """The verdict on every class by its block, and on all together."""
+def verdict_of(
+    task: Task,
+    blocks: Mapping[Any, Block],
+    epoch: int | None,
+    taken: Mapping[str, TakenBlock] | None = None,
+) -> Verdict:
+    """The verdict on every class by its block and by what of it is taken for another class."""
     classes = {task.class_names[c]: class_verdict(block, task) for c, block in blocks.items()}
+    for name, block in (taken or {}).items():
+        if classes[name]["verdict"] == NONE:
+            classes[name] |= {"verdict": WEAK, "taken": block}
     return {**overall(classes), "epoch": epoch, "classes": classes}
 
 
@@ -77,6 +88,8 @@ def overall(classes: Mapping[str, ClassVerdict]) -> Overall:
     strengths = sorted(s for verdict in classes.values() if (s := verdict["strength"]) is not None)
     second = strengths[-2] if len(strengths) > 1 else None
     verdict = in_words(second)
-    if verdict == NONE and FOUND in map(in_words, strengths):
+    if verdict == NONE and (
+        FOUND in map(in_words, strengths) or any("taken" in each for each in classes.values())
+    ):
         verdict = WEAK
     return {"overall": verdict, "strength": second}

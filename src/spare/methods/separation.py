@@ -20,21 +20,19 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from spare.data.folds import halves
 from spare.data.task import Split, Task
 from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import rows_by_class
 from spare.groups.blocks import CLEAR, Block, class_offsets, clusters_of
 from spare.groups.clusters import infer_groups
 from spare.groups.result import Groups, groups_from_clusters
-from spare.groups.weights import GroupSampling
 from spare.limits import Count, NotNegative, Positive, Range, Share
+from spare.methods.cross_fit import cross_fitted, loss_over_classes
 from spare.methods.method import EarlyOutputs
 from spare.methods.outputs import ClusteringOptions, clustered
 from spare.methods.reference import OwnDecay, early_settings
-from spare.training.batches import shuffled, weighted
+from spare.training.batches import shuffled
 from spare.training.loop import Trained
 from spare.training.outputs import Outputs
 from spare.training.stages import Stages
@@ -190,8 +188,9 @@ def _looks(
     if options.cross_fit:
         lowest = math.inf
         for lr in sorted(options.early_lrs):
-            models, logits = _cross_fitted(task, stages, options, lr)
-            loss = _loss_over_classes(logits, task.train.labels)
+            settings = early_settings(stages.settings, lr, options.early_weight_decay)
+            models, logits = cross_fitted(task, stages, settings, options.cross_fit)
+            loss = loss_over_classes(logits, task.train.labels)
             if loss > OVERSURE * lowest:
                 return
             lowest = min(loss, lowest)
@@ -237,46 +236,6 @@ def _look(
     )
     # Of the outputs only the logits are kept: features of several looks may fill the memory.
     return Look(epoch, lr, models, outputs.logits, offsets, groups, blocks)
-
-
-def _cross_fitted(
-    task: Task, stages: Stages, options: SeparationOptions, lr: float
-) -> tuple[tuple[Trained, ...], Tensor]:
-    """Each example's logits from models of one epoch that were trained on the other half."""
-    labels = np.asarray(task.train.labels)
-    settings = early_settings(stages.settings, lr, options.early_weight_decay)
-    settings = replace(settings, epochs=1)
-    logits = torch.zeros(len(labels), len(task.class_names))
-    models: list[Trained] = []
-    for fold, (rows, others) in enumerate(_halvings(labels, options.cross_fit, stages.seed)):
-        model = stages.train(
-            f"early/{lr:g}-{fold}",
-            replace(task, train=task.train.subset(rows)),
-            # Classes in equal numbers, or a rare one is learned too little to fall apart.
-            weighted(GroupSampling(labels[rows]), len(rows), settings.batch_size),
-            settings=settings,
-            weight_seed=fold,
-        )
-        logits[others] += stages.outputs(model, task.train.subset(others)).logits
-        models.append(model)
-    return tuple(models), logits / options.cross_fit
-
-
-def _loss_over_classes(logits: Tensor, labels: np.ndarray) -> float:
-    """Cross-entropy, every class counting the same."""
-    losses = cross_entropy(logits, torch.as_tensor(labels), reduction="none").numpy()
-    return float(np.mean([losses[rows].mean() for rows in rows_by_class(labels).values()]))
-
-
-def _halvings(labels: np.ndarray, times: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """`times` random halvings, each class in half: what to train on, and what to look at."""
-    rng = np.random.default_rng([seed, 0xF01D])
-    # The only example of a class is trained on in both halves: no model can do without its class.
-    alone = np.flatnonzero(np.bincount(labels)[labels] == 1)
-    for _ in range(times):
-        first, second = halves(labels, rng)
-        yield np.union1d(first, alone), second
-        yield np.union1d(second, alone), first
 
 
 def _recall_on_validation(

@@ -2,6 +2,8 @@
 
 Accuracies are fractions of 1. Records that older versions wrote are upgraded when they are read,
 and every record is checked: a folder may be damaged, or anyone's.
+
+It has more than 300 lines because every field of a record is declared here, and nowhere else.
 """
 
 from __future__ import annotations
@@ -96,6 +98,27 @@ class ClassGroups(TypedDict):
     precision: NotRequired[Fraction | None]
 
 
+class Likeness(TypedDict):
+    """Something measured in pictures, of which a cluster has more or less than its class."""
+
+    what: str
+    more: bool
+    #: In standard deviations of all pictures.
+    by: Number
+
+
+class TakenBlock(TypedDict):
+    """A cluster that is taken for another class as a whole, and looks like that class."""
+
+    #: Its number within its class, from 1.
+    cluster: Count
+    size: Count
+    of: Count
+    taken_for: str
+    share: Fraction
+    alike: list[Likeness]
+
+
 class ClassVerdict(TypedDict):
     verdict: str
     strength: Number | None
@@ -108,6 +131,7 @@ class ClassVerdict(TypedDict):
     #: The class that most of the block is taken for, and how much of it.
     taken_for: NotRequired[str | None]
     taken_share: NotRequired[Fraction]
+    taken: NotRequired[TakenBlock]
 
 
 class Verdict(TypedDict):

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from spare.records.labels import labels_used
 from spare.report.charts import shortened
+from spare.report.sections import alike
 
 
 def page_environment() -> Environment:
@@ -24,6 +25,7 @@ def page_environment() -> Environment:
     environment.filters["percent"] = lambda value: "–" if value is None else f"{100 * value:.1f}"
     environment.filters["short"] = shortened
     environment.filters["labels_used"] = labels_used
+    environment.filters["alike"] = alike
     environment.globals.update(style=_file("style.css"), script=_file("script.js"))
     return environment
 

@@ -18,7 +18,7 @@ from spare.files.writing import write_text
 from spare.findings.verdict import FOUND, LEAST
 from spare.records.groups_file import GroupTable
 from spare.records.layout import REPORT
-from spare.records.record import DiscoveryRecord, RunRecord, Scores, is_run
+from spare.records.record import DiscoveryRecord, RunRecord, Scores, TakenBlock, is_run
 from spare.report import charts
 from spare.report.class_panels import ClassEntry, class_entries
 from spare.report.frame import page_environment, page_title, script_data
@@ -66,6 +66,7 @@ def render(
             classes=entries,
             shown=[entry for entry in entries if entry.panel is not None],
             mistaken=_mistaken(entries),
+            taken_blocks=_taken_blocks(record),
             confusion=_confusion(record, table),
             attributes=_attributes(record),
             scores=_scores(record),
@@ -104,6 +105,13 @@ def _mistaken(entries: Sequence[ClassEntry]) -> list[ClassEntry]:
         for entry in entries
         if entry.mistake is not None and entry.mistake.facts["mistaken_share"] >= MOSTLY
     ]
+
+
+def _taken_blocks(record: DiscoveryRecord | RunRecord) -> dict[str, TakenBlock]:
+    """By class, the cluster that is taken for another class and looks like it."""
+    verdict = record.get("verdict")
+    classes = {} if verdict is None else verdict["classes"]
+    return {name: each["taken"] for name, each in classes.items() if "taken" in each}
 
 
 def _confusion(record: DiscoveryRecord, table: GroupTable | None) -> dict[str, Any] | None:

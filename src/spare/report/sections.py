@@ -18,6 +18,7 @@ from spare.records.record import (
     DiscoveryRecord,
     RunRecord,
     Scores,
+    TakenBlock,
     Verdict,
 )
 
@@ -240,13 +241,31 @@ def in_words(name: str, verdict: ClassVerdict) -> str:
     'frog: 275 of 1,100 taken for insect (88.0 %)'
     >>> in_words("frog", {"verdict": "none found", "strength": None, "block": 0})
     'frog'
+    >>> block = {"cluster": 3, "size": 200, "of": 1050, "taken_for": "insect", "share": 1.0,
+    ...          "alike": [{"what": "sharpness", "more": False, "by": 1.1},
+    ...                    {"what": "brightness", "more": True, "by": 0.5}]}
+    >>> weak = {"verdict": "weak evidence", "strength": 0.1, "block": 534, "taken": block}
+    >>> in_words("frog", weak)
+    'frog: 200 of 1,050 taken for insect (100.0 %), like it in less sharpness and more brightness'
     """
+    if "taken" in verdict:
+        block = verdict["taken"]
+        return (
+            f"{name}: {block['size']:,} of {block['of']:,} taken for {block['taken_for']} "
+            f"({percent(block['share'])} %), like it in {alike(block)}"
+        )
     taken_for = verdict.get("taken_for")
     if verdict["verdict"] == NONE or taken_for is None:
         return name
     total = round(verdict["block"] / verdict["small"])
     share = percent(verdict["taken_share"])
     return f"{name}: {verdict['block']:,} of {total:,} taken for {taken_for} ({share} %)"
+
+
+def alike(block: TakenBlock) -> str:
+    """What a cluster shares with the class that it is taken for, most of all first."""
+    words = [f"{'more' if like['more'] else 'less'} {like['what']}" for like in block["alike"]]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _associations(associations: Sequence[Association]) -> list[Section]:

@@ -19,8 +19,9 @@ import torch
 
 from spare.data.task import Task
 from spare.errors import InputError, SpareError, SpareWarning, reason
-from spare.findings.associations import associations_of
+from spare.findings.associations import associations_of, picture_statistics
 from spare.findings.describe import components, describe_groups
+from spare.findings.taken import taken_blocks
 from spare.findings.verdict import verdict_of
 from spare.limits import check_seed
 from spare.methods import METHODS, Fitted
@@ -28,7 +29,14 @@ from spare.methods.xrm import XrmOptions, val_groups
 from spare.progress import SILENT, Progress
 from spare.records.folder import do_once
 from spare.records.groups_file import write_groups
-from spare.records.record import DiscoveryRecord, Findings, Kind, RunRecord, Training
+from spare.records.record import (
+    DiscoveryRecord,
+    Findings,
+    Kind,
+    RunRecord,
+    TakenBlock,
+    Training,
+)
 from spare.records.weights_file import write_weights
 from spare.runs.environment import (
     Threads,
@@ -244,13 +252,18 @@ def _findings(
         "discovery": describe_groups(task, inferred.groups, sampling, early),
         "associations": [],
     }
+    taken: dict[str, TakenBlock] = {}
     if sees != "train":  # true groups go with their own attributes: that is no finding
+        groups, described = inferred.groups, findings["discovery"] or {}
         try:
-            findings["associations"] = associations_of(data, inferred.groups.ids, seed)
+            statistics = picture_statistics(data)
+            findings["associations"] = associations_of(data, groups.ids, seed, statistics)
+            taken = taken_blocks(groups, described, task.class_names, statistics)
         except (SpareError, OSError) as error:  # a picture that is gone costs no training
             note = f"what clusters go with is not known: {reason(error)}."
             warn(note, SpareWarning, stacklevel=2)
     if inferred.blocks:
-        findings["verdict"] = verdict_of(task, inferred.blocks, inferred.notes["separated_at"])
+        epoch = inferred.notes["separated_at"]
+        findings["verdict"] = verdict_of(task, inferred.blocks, epoch, taken)
     progress.report("findings", 1, 1)
     return findings

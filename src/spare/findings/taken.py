@@ -1,0 +1,103 @@
+"""Which part of a class is taken for which other class as a whole, and what the two look like.
+
+Natural shortcuts seldom fall apart as planted ones do: frogs on leaves shade into other frogs. But
+nearly all of one cluster may be taken for one and the same class of many, and look like the
+majority of that class in something simple, such as color or sharpness, in which it differs from
+the rest of its own class. That is evidence with a direction. With two classes there is no other
+class to be taken for, and nothing follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spare.records.record import ClassGroups, Cluster, Likeness, TakenBlock
+
+if TYPE_CHECKING:
+    from spare.groups.result import Groups
+
+#: Share of a cluster that is taken for the same other class, and the most that is right.
+TAKEN, RIGHT = 0.8, 0.1
+#: A cluster of fewer examples, or of more than this share of its class, says nothing.
+FEWEST, MOST = 20, 0.3
+#: Two means differ from so many standard deviations of all pictures on.
+APART = 0.3
+
+
+def taken_blocks(
+    groups: Groups,
+    described: Mapping[str, ClassGroups],
+    class_names: Sequence[str],
+    statistics: Mapping[str, np.ndarray],
+) -> dict[str, TakenBlock]:
+    """By class, its largest cluster that is taken for another class as a whole and is like it.
+
+    Parameters
+    ----------
+    described
+        The groups of each class, with what an early model says of them.
+    statistics
+        Numbers measured in every training picture, by name.
+    """
+    if len(class_names) < 3 or not statistics:
+        return {}
+    majorities = {class_names[c]: evidence.first_id for c, evidence in groups.evidence.items()}
+    found: dict[str, TakenBlock] = {}
+    for label, evidence in groups.evidence.items():
+        name = class_names[label]
+        for number, cluster in enumerate(described[name].get("clusters", [])[1:], start=1):
+            other = cluster["mistaken_for"]
+            if other is None or not _is_taken(cluster, sum(evidence.sizes)):
+                continue
+            inside = groups.ids == evidence.first_id + number
+            rest = (groups.labels == label) & ~inside
+            alike = likenesses(inside, rest, groups.ids == majorities[other], statistics)
+            if alike and (name not in found or cluster["size"] > found[name]["size"]):
+                found[name] = {
+                    "cluster": number + 1,
+                    "size": cluster["size"],
+                    "of": sum(evidence.sizes),
+                    "taken_for": other,
+                    "share": cluster["mistaken_share"],
+                    "alike": alike,
+                }
+    return found
+
+
+def _is_taken(cluster: Cluster, total: int) -> bool:
+    return (
+        cluster["mistaken_share"] >= TAKEN
+        and (cluster["accuracy"] or 0.0) <= RIGHT
+        and FEWEST <= cluster["size"] <= MOST * total
+    )
+
+
+def likenesses(
+    inside: np.ndarray, rest: np.ndarray, other: np.ndarray, statistics: Mapping[str, np.ndarray]
+) -> list[Likeness]:
+    """In what these examples differ from the rest of their class as the other class does.
+
+    The most different first.
+
+    >>> masks = np.eye(3, dtype=bool).repeat(2, axis=1)
+    >>> sharp = {"sharpness": np.array([1.0, 1.2, 3.0, 3.2, 1.1, 1.3])}
+    >>> [(like["what"], like["more"]) for like in likenesses(*masks, sharp)]
+    [('sharpness', False)]
+    >>> likenesses(masks[0], masks[2], masks[1], sharp)
+    []
+    """
+    found: list[Likeness] = []
+    for what, values in statistics.items():
+        known = np.isfinite(values)
+        spread = values[known].std() if known.any() else 0.0
+        parts = [values[rows & known] for rows in (inside, rest, other)]
+        if spread == 0 or not all(map(len, parts)):
+            continue
+        means = [part.mean() for part in parts]
+        own, theirs = (means[0] - means[1]) / spread, (means[2] - means[1]) / spread
+        if min(abs(own), abs(theirs)) >= APART and own * theirs > 0:
+            found.append({"what": what, "more": bool(own > 0), "by": float(abs(own))})
+    return sorted(found, key=lambda like: -like["by"])
