@@ -334,6 +334,7 @@ def test_what_cannot_be_cross_fitted(options):
         SpareOptions(cross_fit=2, **options)
 
 
+@pytest.mark.filterwarnings("ignore:the early model has learned next to nothing")
 def test_a_class_of_one_example_can_be_cross_fitted(toy):
     """It cannot be halved, and every model needs an example of every class."""
     others = np.flatnonzero(toy.train.labels == 0)
@@ -351,6 +352,7 @@ def test_no_warm_start_from_many_models(toy):
         fit(METHODS["spare"], toy, options)
 
 
+@pytest.mark.filterwarnings("ignore:the early model has learned next to nothing")
 def test_natural_class_mass_is_what_is_sampled(toy, stage_calls):
     uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
     task = replace(toy, train=replace(toy.train, labels=uneven))
@@ -379,3 +381,15 @@ def test_every_learning_rate_that_was_tried_is_counted(toy, monkeypatch):
     options = SpareOptions(cross_fit=2, early_lrs=(0.001, 0.01, 0.05))
     _, stages = fit(METHODS["spare"], toy, options)
     assert stages.examples_seen == (3 * 2 + SETTINGS.epochs) * len(toy.train)
+
+
+@pytest.mark.parametrize(
+    ("right", "says"), [(0.51, "next to nothing .5"), (1.0, "already right on every")]
+)
+def test_an_early_model_that_learned_nothing_or_everything_is_said(toy, monkeypatch, right, says):
+    labels = toy.train.labels
+    shown = np.where(np.arange(len(labels)) < round(right * len(labels)), labels, 1 - labels)
+    logits = torch.as_tensor(np.eye(2)[shown])
+    monkeypatch.setattr(separation.Separation, "logits", lambda self: logits)
+    with pytest.warns(SpareWarning, match=says):
+        fit(METHODS["spare"], toy)

@@ -153,6 +153,7 @@ def test_a_discovery_infers_as_the_method_does_and_stops(toy, name, stage_calls)
     assert (fitted.probabilities == expected).all()
 
 
+@pytest.mark.filterwarnings("ignore:the early model has learned next to nothing")
 def test_a_discovery_weighs_classes_as_its_options_say(toy):
     uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
     task = replace(toy, train=replace(toy.train, labels=uneven))

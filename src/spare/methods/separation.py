@@ -133,15 +133,18 @@ class Separation:
 
     def early_outputs(self) -> tuple[EarlyOutputs, ...]:
         """What was said at each look, and last what each class was clustered by."""
-        labels = self.groups.labels
-        joined = self._joined(labels, {id(look): look.logits for look in self.chosen.values()})
         at_looks = [(look.epoch, look.logits) for look in self.looks]
         if len(self.looks[-1].models) > 1:  # learning rates were tried, not epochs
             at_looks = []
         return tuple(
             EarlyOutputs(epoch, logits.softmax(1).numpy())
-            for epoch, logits in [*at_looks, (max(self.epochs().values()), joined)]
+            for epoch, logits in [*at_looks, (max(self.epochs().values()), self.logits())]
         )
+
+    def logits(self) -> Tensor:
+        """Of every training example, by the look that its class keeps."""
+        by_look = {id(look): look.logits for look in self.chosen.values()}
+        return self._joined(self.groups.labels, by_look)
 
     def epochs(self) -> dict[Any, int]:
         return {label: look.epoch for label, look in self.chosen.items()}

@@ -15,20 +15,27 @@ T_init given or chosen by validation groups and the silhouette rule for the powe
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
+import numpy as np
+
 from spare.data.task import Task
-from spare.errors import InputError, unknown
+from spare.errors import InputError, SpareWarning, unknown
+from spare.groups.arrays import rows_by_class
 from spare.groups.clusterers import clusterer_named
 from spare.groups.weights import CLASS_MASSES, GroupSampling
 from spare.limits import check_ranges
 from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined
 from spare.methods.outputs import infer as infer_from_outputs
 from spare.methods.outputs import warn_of_concerns
-from spare.methods.separation import SeparationOptions, separate
+from spare.methods.separation import Separation, SeparationOptions, separate
 from spare.training.batches import weighted
 from spare.training.loop import Objective, cross_entropy
 from spare.training.stages import Stages
+
+#: So little more than by chance is next to nothing.
+HARDLY = 0.02
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,7 @@ def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
     clusterer_named(options.clusterer)  # one that cannot be used is refused before any training
     separation = separate(task, stages, options)
     warn_of_concerns(separation.groups, task)
+    _warn_of_the_early_model(separation)
     last = separation.looks[-1]
     epochs = separation.epochs()
     return Inferred(
@@ -71,6 +79,28 @@ def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
         early_outputs=separation.early_outputs(),
         blocks=separation.blocks,
     )
+
+
+def _warn_of_the_early_model(separation: Separation) -> None:
+    """Say so where it has learned nothing yet, or everything already: then nothing can be seen."""
+    right = separation.logits().argmax(1).numpy() == separation.groups.labels
+    # Every class counts the same, or naming the largest one would seem to be something.
+    by_class = [right[rows].mean() for rows in rows_by_class(separation.groups.labels).values()]
+    share, by_chance = float(np.mean(by_class)), 1 / len(by_class)
+    if share == 1:
+        text = (
+            "the early model is already right on every training example, so no shortcut can be "
+            "seen: lower early_lr, or look earlier."
+        )
+    elif share < by_chance + HARDLY:
+        text = (
+            f"the early model has learned next to nothing ({100 * share:.1f} % of a class are "
+            f"right; by chance it would be {100 * by_chance:.1f} %), so no shortcut can be seen: "
+            f"raise early_lr or early_budget."
+        )
+    else:
+        return
+    warnings.warn(text, SpareWarning, stacklevel=2)
 
 
 def train(

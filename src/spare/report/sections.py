@@ -181,6 +181,15 @@ def _classes(record: DiscoveryRecord, described: Mapping[str, ClassGroups]) -> S
         heads, rows = heads[:-2], [row[:-2] for row in rows]
     notes = [f"class {name}: {groups['note']}" for name, groups in described.items()
              if groups["note"]]  # fmt: skip
+    natural = [
+        name for name, groups in described.items() if groups["k"] > 1 and not groups["power"]
+    ]
+    if natural:
+        more = f" and {len(natural) - SHOWN_CLASSES} more" if len(natural) > SHOWN_CLASSES else ""
+        notes.append(
+            f"Not clear enough to be weighed, so drawn in natural proportions: "
+            f"{', '.join(natural[:SHOWN_CLASSES])}{more}"
+        )
     return Section(_where_groups_come_from(record), heads, rows, notes)
 
 
