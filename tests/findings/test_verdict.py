@@ -34,7 +34,7 @@ def test_a_mistaken_block_far_from_the_rest_is_a_shortcut():
     "block",
     [
         {"right": 0.6},  # hard examples: many of them are right
-        {"silhouette": 0.6},  # the mistakes shade into the rest
+        {"silhouette": 0.45},  # the mistakes shade into the rest
         {"size": 4, "silhouette": 0.99},  # too few to say
     ],
 )
@@ -43,8 +43,8 @@ def test_a_block_that_is_partly_right_or_near_or_tiny_is_none(block):
 
 
 def test_a_near_miss_is_weak_evidence_and_one_cluster_is_none():
-    assert verdict_on(right=0.2)["verdict"] == WEAK
-    assert verdict_on(silhouette=0.7)["verdict"] == WEAK
+    assert verdict_on(right=0.45)["verdict"] == WEAK
+    assert verdict_on(silhouette=0.5)["verdict"] == WEAK
     assert verdict_on(size=0) == {"verdict": NONE, "strength": None, "block": 0}
 
 
@@ -58,10 +58,18 @@ def test_two_classes_make_a_shortcut_and_one_does_not():
 
     assert all_of(1.0, 0.9) == FOUND
     assert all_of(0.9, 0.1, None) == WEAK
-    assert all_of(0.7, 0.7, 0.1) == WEAK
-    assert all_of(0.7, 0.1) == NONE
+    assert all_of(0.5, 0.5, 0.1) == WEAK
+    assert all_of(0.75, 0.1) == NONE
     assert all_of(0.95) == WEAK
     assert all_of(None) == NONE
+
+
+def test_a_class_is_not_called_found_where_it_takes_two():
+    task = toy_task()
+    clear, hard = (Block(50, 0.25, right, 1.0, 0.9) for right in (0.2, 0.8))
+    assert verdict_of(task, {0: clear, 1: clear}, 1)["classes"]["left"]["verdict"] == FOUND
+    alone = verdict_of(task, {0: clear, 1: hard}, 1)
+    assert (alone["overall"], alone["classes"]["left"]["verdict"]) == (NONE, WEAK)
 
 
 def outputs_of(easy, hard, rng):

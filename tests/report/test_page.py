@@ -207,9 +207,10 @@ def test_the_verdict_is_given_with_the_numbers_behind_it(tmp_path):
     text = " ".join("".join(Checked(page_of(tmp_path / "found")).text).split())
     assert "Verdict: weak evidence (after epoch 1)" in text
     assert (
-        "Verdict on this class: shortcut found: 10 examples (10.0 % of the class) lie outside the "
+        "Verdict on this class: weak evidence: 10 examples (10.0 % of the class) lie outside the "
         "largest cluster, and 10.0 % of them are right; 90.0 % are taken for dog. Silhouette 0.930 "
-        "less the share that is right is 0.83; a shortcut is found from 0.80 on." in text
+        "less the share that is right is 0.83; a shortcut is found where two classes have "
+        "0.57 or more." in text
     )
     assert "Verdict on this class: none found: one cluster." in text
 
