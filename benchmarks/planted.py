@@ -26,7 +26,7 @@ SPLITS = ("train", "val", "test")
 FAINT = 8
 
 #: Takes pictures (n, side, side, 3) and the value for each, 0 or 1.
-Plant = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Plant = Callable[..., np.ndarray]
 
 
 def mark(pictures: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -44,10 +44,10 @@ def tint(pictures: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.clip(pictures * factors[:, None, None], 0, 255).astype(np.uint8)
 
 
-def texture(pictures: np.ndarray, values: np.ndarray) -> np.ndarray:
+def texture(pictures: np.ndarray, values: np.ndarray, faint: int = FAINT) -> np.ndarray:
     """A faint chessboard of single pixels, or of two by two."""
     i, j = np.mgrid[: pictures.shape[1], : pictures.shape[2]]
-    boards = np.stack([(i + j) % 2, (i // 2 + j // 2) % 2]) * 2 * FAINT - FAINT
+    boards = np.stack([(i + j) % 2, (i // 2 + j // 2) % 2]) * 2 * faint - faint
     return np.clip(pictures + boards[values][..., None], 0, 255).astype(np.uint8)
 
 
@@ -105,6 +105,7 @@ def planted(
     side: int = 64,
     wrong_labels: float = 0.0,
     rare: float = 1.0,
+    faint: int = FAINT,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Pictures, labels, what was planted, and the split of each: 0 train, 1 val, 2 test.
 
@@ -114,6 +115,8 @@ def planted(
         Share of the training labels that are exchanged.
     rare
         Share of the second class's training pictures that is kept.
+    faint
+        How bright the lines of a texture are, of 255.
     """
     rng = np.random.default_rng([seed, 0x91A])
     pictures = np.concatenate([pictures_of(folder / name, count, side, rng) for name in classes])
@@ -125,7 +128,8 @@ def planted(
     share = np.where(splits == 0, agreement, 0.5)
     values = np.where(rng.random(len(labels)) < share, labels, 1 - labels)
     if kind:
-        pictures = KINDS[kind](pictures, values)
+        more = {"faint": faint} if kind == "texture" else {}
+        pictures = KINDS[kind](pictures, values, **more)
     wrong = (splits == 0) & (rng.random(len(labels)) < wrong_labels)
     labels = np.where(wrong, 1 - labels, labels)
     kept = (splits != 0) | (labels == 0) | (rng.random(len(labels)) < rare)
@@ -162,11 +166,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=3500)
     parser.add_argument("--side", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--faint", type=int, default=FAINT, help="how bright a texture is")
     given = parser.parse_args()
     first, second = given.classes.split(",")
     made = planted(
         given.images, given.kind, given.agreement, given.seed, classes=(first, second),
-        count=given.count, side=given.side,
+        count=given.count, side=given.side, faint=given.faint,
     )  # fmt: skip
     write(given.out, *made, (first, second))
 
