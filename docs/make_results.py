@@ -53,18 +53,6 @@ PAPER = {
     "gb": (82.2, 91.7),
     "gdro": (78.5, 90.6),
 }
-#: Data on which the verdict was measured, and whether it has a shortcut.
-KINDS = {
-    "colors 99.5 %": True,
-    "colors 98 %": True,
-    "colors 95 %": True,
-    "colors 90 %": True,
-    "waterbirds": True,
-    "colors independent": False,
-    "10 % wrong labels": False,
-    "95 to 5": False,
-    "waterbirds anywhere": False,
-}
 #: Methods of the README's table: plain training, those that come near, and the true groups.
 NEAREST = ("erm", "jtt", "pgi", "cnc", "spare", "bridge", "gb")
 #: Methods in the order in which they are shown; pairs come after those that have a name.
@@ -208,23 +196,11 @@ def tuning_table() -> list[str]:
 
 def verdict_table() -> list[str]:
     """What benchmarks/verdict.py found, one line per kind of data."""
-    lines = [["data", "shortcut", "seeds", "found", "weak evidence", "none found", "strength"]]
-    by_kind: dict[str, list[dict[str, Any]]] = {}
-    for row in read_json(RESULTS / "verdict" / "verdict.json")["rows"]:
-        by_kind.setdefault(row["kind"], []).append(row)
-    for kind, has_shortcut in KINDS.items():
-        rows = by_kind[kind]
-        verdicts = [row["overall"] for row in rows]
-        strengths = [row["strength"] for row in rows if row["strength"] is not None]
-        lines.append(
-            [
-                kind,
-                "yes" if has_shortcut else "no",
-                str(len(rows)),
-                *(str(verdicts.count(word)) for word in (FOUND, WEAK, NONE)),
-                f"{min(strengths):.2f} to {max(strengths):.2f}",
-            ]
-        )
+    words = (FOUND, WEAK, NONE)
+    lines = [["data", "runs", *words, *(f"left out: {word}" for word in words)]]
+    for row in read_json(RESULTS / "verdict" / "verdict.json")["summary"]:
+        counts = [str(row[name][word]) for name in ("in use", "left out") for word in words]
+        lines.append([row["what"], str(row["runs"]), *counts])
     return as_table(lines)
 
 
