@@ -7,8 +7,8 @@ or shades into the rest. Wrong labels in data that is otherwise easy look just l
 
 The clarity of all classes together is the second highest: one such class alone may be an accident,
 and a shortcut that leads from one class to another shows in both. One alone is weak evidence, if
-it is very clear. benchmarks/verdict.py measures
-how clear data without a shortcut comes out, and so how often the verdict is wrong.
+it is very clear. benchmarks/verdict.py measures how clear data without a shortcut comes out, and so
+how often the verdict is wrong.
 
 Where no block is clear, a cluster that is taken for one other class of several as a whole and looks
 like that class (taken.py) is weak evidence.

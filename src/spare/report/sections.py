@@ -187,8 +187,7 @@ def _classes(record: DiscoveryRecord, described: Mapping[str, ClassGroups]) -> S
     if natural:
         more = f" and {len(natural) - SHOWN_CLASSES} more" if len(natural) > SHOWN_CLASSES else ""
         notes.append(
-            f"Not clear enough to be weighed, so drawn in natural proportions: "
-            f"{', '.join(natural[:SHOWN_CLASSES])}{more}"
+            f"Power 0, so drawn in natural proportions: {', '.join(natural[:SHOWN_CLASSES])}{more}"
         )
     return Section(_where_groups_come_from(record), heads, rows, notes)
 
@@ -255,13 +254,13 @@ def in_words(name: str, verdict: ClassVerdict) -> str:
     ...                    {"what": "brightness", "more": True, "by": 0.5}]}
     >>> weak = {"verdict": "weak evidence", "strength": 0.1, "block": 534, "taken": block}
     >>> in_words("frog", weak)
-    'frog: 200 of 1,050 taken for insect (100.0 %), like it in less sharpness and more brightness'
+    'frog: 200 of 1,050 taken for insect (100.0 %), with less sharpness and more brightness like it'
     """
     if "taken" in verdict:
         block = verdict["taken"]
         return (
             f"{name}: {block['size']:,} of {block['of']:,} taken for {block['taken_for']} "
-            f"({percent(block['share'])} %), like it in {alike(block)}"
+            f"({percent(block['share'])} %), with {alike(block)} like it"
         )
     taken_for = verdict.get("taken_for")
     if verdict["verdict"] == NONE or taken_for is None:
@@ -272,7 +271,7 @@ def in_words(name: str, verdict: ClassVerdict) -> str:
 
 
 def alike(block: TakenBlock) -> str:
-    """What a cluster shares with the class that it is taken for, most of all first."""
+    """What a cluster has in common with the class that it is taken for, the clearest first."""
     words = [f"{'more' if like['more'] else 'less'} {like['what']}" for like in block["alike"]]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 

@@ -225,14 +225,13 @@ class _Clock:
 
 
 def _optimizer(model: nn.Module, memory: nn.Module | None, settings: Settings) -> Optimizer:
-    parameters: list[Any] = [*model.parameters()]
+    weights = [*model.parameters(), *([] if memory is None else memory.parameters())]
+    parameters: list[Any] = weights
     if not settings.decay_biases:
-        biases = [weight for weight in parameters if weight.ndim < 2]
-        others = [weight for weight in parameters if weight.ndim >= 2]
-        parameters = [{"params": others}, {"params": biases, "weight_decay": 0.0}]
-    if memory is not None:
-        held = [*memory.parameters()]
-        parameters += held if settings.decay_biases else [{"params": held}]
+        parameters = [
+            {"params": [weight for weight in weights if weight.ndim >= 2]},
+            {"params": [weight for weight in weights if weight.ndim < 2], "weight_decay": 0.0},
+        ]
     if settings.optimizer == "adamw":
         return _without_compiler(torch.optim.AdamW)(
             parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
