@@ -19,7 +19,7 @@ import spare
 from spare.files.writing import write_json
 
 EPOCHS = 10
-#: What is tried; the sources of the ranges are in docs/results.md.
+#: What is tried; the sources of the ranges are on docs/lab-notes.md.
 GRIDS: dict[str, list[dict[str, Any]]] = {
     "jtt": [
         {"reference_epochs": 1, "upweight": 100},

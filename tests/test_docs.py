@@ -171,13 +171,26 @@ def test_the_results_page_is_what_the_results_give():
     assert subprocess.run([sys.executable, script, "--check"]).returncode == 0
 
 
+#: Numbers that no run of ours gives: hyperparameters, bounds, and what the paper says in words.
+NO_SCORES = {"0.001", "0.01", "7.6", "3.7", "1.9", "1.06", "91.6", "86.2", "87.6"}
+
+
+def test_every_score_of_the_results_page_comes_from_a_record():
+    """The page's source has no decimals of its own, but for its last part, which has commands."""
+    text = (ROOT / "docs" / "results.md.j2").read_text().partition("\n## Cost\n")[0]
+    text = re.sub(r"\{\{.*?\}\}", "", text, flags=re.DOTALL)
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"\d+\.\d+", text)) <= NO_SCORES
+
+
 STUDIES = sorted(path.parent for path in (ROOT / "results").glob("*/about.json"))
 
 
 def test_results_hold_studies_and_measurements_only():
     for path in (ROOT / "results").rglob("*"):
         if path.parent in STUDIES:
-            assert path.name in ("about.json", "runs.jsonl"), f"{path} does not belong in a study"
+            known = ("about.json", "runs.jsonl", "seeds.csv")
+            assert path.name in known, f"{path} does not belong in a study"
         else:
             assert path.is_dir() or path.suffix == ".json", f"{path} does not belong in results/"
 
