@@ -140,9 +140,7 @@ def _train_predictor(
         ConcatInputs(labeled.split.inputs, unlabeled.inputs),
         np.concatenate([labeled.split.labels, unlabeled.labels]),
     )
-    attribute_task = with_outputs(
-        replace(task, train=both, val=selection.split, test=None), values
-    )
+    attribute_task = with_outputs(replace(task, train=both, val=selection.split, test=None), values)
     checks = math.ceil(options.attribute_steps / options.attribute_check)
     settings = early_settings(stages.settings, options.attribute_lr, options.attribute_weight_decay)
 
@@ -153,9 +151,7 @@ def _train_predictor(
     trained = stages.train(
         f"early/attribute-{fold}",
         attribute_task,
-        paired(
-            len(labeled.groups), len(unlabeled), settings.batch_size, options.attribute_check
-        ),
+        paired(len(labeled.groups), len(unlabeled), settings.batch_size, options.attribute_check),
         settings=replace(settings, epochs=checks, accumulate=1),
         objective=pseudo_label_loss(
             labeled.split.labels, labeled.attributes, values, options.attribute_confidence
