@@ -15,6 +15,8 @@ _NEW_CHOICES = {"cmnist": {"val_like": "test"}, "digits": {"val_like": "test"}}
 def completed(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record of format 2, with what the first ones of that format did not say."""
     choices = next((new for task, new in _NEW_CHOICES.items() if record["task"] == task), {})
+    if "frozen" in record["settings"]:
+        choices = {"frozen_until": "", **choices}
     return {**record, "settings": {**choices, **record["settings"]}}
 
 

@@ -28,7 +28,7 @@ from spare.models.small import OF_IMAGES
 from spare.progress import Progress
 from spare.records.record import FORMAT, Request
 from spare.runs.values import convert, plain, typed_fields, written
-from spare.training.frozen import frozen_features
+from spare.training.frozen import with_frozen_layers
 from spare.training.selection import rule_named
 from spare.training.settings import Settings
 
@@ -118,13 +118,15 @@ class Plan:
 
 
 def with_model(task: Task, plan: Plan, progress: Progress) -> Task:
-    """The task with the model that the plan names, on features computed once where it is frozen."""
+    """The task with the model that the plan names; what frozen layers give is computed once."""
     choice, given = plan.model, plan.given_model
     if task.holds_outputs:
         return task
-    if choice.frozen:
-        task = frozen_features(task, choice, plan.settings, progress, given=given)
-        choice, given = ModelChoice("linear"), None
+    if choice.freezes:
+        augment = str(plan.choices.get("augment", ""))
+        return with_frozen_layers(
+            task, choice, plan.settings, progress, given=given, augment=augment
+        )
     shape = shape_of(task.train.inputs)
     build_model = builder(choice, len(task.class_names), shape, given=given)
     return dataclasses.replace(task, build_model=build_model)
