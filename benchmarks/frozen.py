@@ -3,7 +3,7 @@
     python benchmarks/frozen.py --data FOLDER --model benchmarks.resnet50_keras:network \\
         --until layer4 --size 128 [--images 400] [--batch-size 32] [--normalize imagenet]
 
-On the first images of Waterbirds' training split, one thread, extrapolated to all of it. Run it from
+On some images of Waterbirds' training split, one thread, extrapolated to all of them. Run it from
 the project's root.
 """
 

@@ -3,9 +3,9 @@
 
     SPARE_RESNET50=resnet50_imagenet.safetensors spare bench waterbirds --model ...
 
-Keras's first version of ResNet-50 differs from torchvision's in two ways: the first convolution of a
-stage's first block has the stride, not the second, and batch normalization adds 0.001 to variances.
-Inputs are normalized as for torchvision's (`normalize=imagenet`, the default).
+Keras's first version of ResNet-50 differs from torchvision's in two ways: of a stage's first block,
+the first convolution has the stride, not the second, and batch normalization adds 0.001 to the
+variance. Inputs are normalized as for torchvision's (`normalize=imagenet`, the default).
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ import spare
 from spare.files.writing import write_json
 
 EPOCHS = 10
-#: Plain trainings that DFR fits a last layer to: the preset's, the paper's and CnC's, short and
-#: long; and a high rate with next to no decay, which learns rare examples by heart.
+#: Plain trainings that DFR fits a last layer to, short and long: with the preset's values, the
+#: paper's, CnC's, and a high rate with next to no decay, which learns rare examples by heart.
 BASES: list[dict[str, Any]] = [
     {"epochs": epochs, "lr": rate, "weight_decay": decay, "ema": 0.0}
     for epochs, rate, decay in (

@@ -128,7 +128,7 @@ def test_celebas_real_tables(real_data):
 def test_urbancars(drawn):
     task = urbancars.load(drawn, 0, preparation=SMALL)
     assert sizes(task) == {"train": 40, "val": 16, "test": 16}
-    assert task.shortcuts == ("bg", "co_occur_obj")
+    assert task.shortcuts == {"bg": (0, 1), "co_occur_obj": (0, 1)}
     assert len(task.group_names) == 8
     assert np.bincount(task.groups(task.test)).tolist() == [2] * 8
     # Group index 4 obj + 2 bg + co, as the official code numbers them.

@@ -79,6 +79,7 @@ def test_what_goes_around_a_layer_is_noticed():
         ("layer5", "unknown layer of ResNet 'layer5': did you mean 'layer4'"),
         ("0.0", "above 0 and below 1"),
         ("1", "above 0 and below 1"),
+        ("0.9999", "cannot be cut after 99.99 %"),
         ("conv1", "cannot be cut at 'conv1'"),  # nothing is before it
     ],
 )

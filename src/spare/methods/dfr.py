@@ -9,9 +9,7 @@ Correlations, ICLR 2023.
     fit y on h by L1-penalized logistic regression on fresh balanced subsets, `refits` times
     last layer = the mean of these regressions' coefficients and intercepts
 
-Departures: the grid of C reaches to weaker penalties than the authors', because the weakest of
-theirs won wherever we tried; more than two classes are one multinomial regression, where the
-authors' code has one per class against the rest; the plain training has the run's settings.
+Departures: docs/departures.md.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def find_cut(model: Classifier, shape: Shape, until: str) -> Cut:
                 )
             cuts = (calls.cut(layer) for layer in calls.layers())
             for cut in cuts:
-                if cut.share >= wanted and (found := _tried(model, cut)) is not None:
+                if wanted <= cut.share < 1 and (found := _tried(model, cut)) is not None:
                     return found
             raise InputError(
                 f"{_kind(model)} cannot be cut after {100 * wanted:g} % of its parameters: name a "
