@@ -98,6 +98,9 @@ class Task:
         nobody knows of one, or the attributes are none.
     names : mapping
         By split, what people know each example by, such as its file.
+    facts, fact_values : mapping
+        What else is known of every training example, which makes no groups: by name, the value of
+        each example, counted from 0, and the names of the values. Clusters are compared with them.
     sizes : array, optional
         Height and width of every training image before it was resized.
     content : str
@@ -128,6 +131,8 @@ class Task:
     build_model: Callable[[], nn.Module] | None = None
     shortcuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    facts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    fact_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sizes: np.ndarray | None = None
     content: str = ""
     holds_outputs: bool = False
@@ -194,6 +199,7 @@ class Task:
             test=hidden(self.test),
             names={},  # a file's name often gives its group away
             shortcuts={},
+            facts={},
             sizes=None,
         )
 

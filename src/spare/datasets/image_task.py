@@ -95,6 +95,8 @@ def image_task(
         attribute_values=dict(listing.attribute_values),
         shortcuts=shortcuts or {},
         names=names,
+        facts={name: values[listing.splits == 0] for name, values in listing.facts.items()},
+        fact_values=listing.fact_values,
         sizes=None if listing.sizes is None else listing.sizes[listing.splits == 0],
         content=content,
     )

@@ -189,7 +189,7 @@ def refitted(
     fitting
         What the regressions that C is chosen by are fitted to.
     tuning
-        Where their worst group is measured; None where there is only one C.
+        Where their worst group is measured and noted; None where there is only one C.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -220,7 +220,6 @@ def refitted(
         stages.adopt(base, with_last_layer(base, layer)),
         notes={
             "c": c,
-            # Of examples that were not fitted to, unlike the validation score of dfr_val.
             "worst_group_of_c": scores.get(c),
             "examples_of_each_group": int(np.unique(pool.groups, return_counts=True)[1].min()),
             "features_used": int((layer.weight != 0).any(0).sum()),

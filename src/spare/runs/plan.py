@@ -216,7 +216,9 @@ def _method_preset(
     preset: Mapping[str, Any], method: Method, kinds: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """A method's own part of a preset. A pair without a name of its own infers groups as the method
-    that the first half comes from does, and trains as that of the second half."""
+    that the first half comes from does, and trains as that of the second half; where the preset
+    says nothing of the second, with the settings of the first, so that both halves of a comparison
+    are trained alike."""
     parts: Mapping[str, dict[str, Any]] = preset.get("methods", {})
     if method.preset_from:
         return parts.get(method.preset_from, {}) | parts.get(method.name, {})
@@ -230,7 +232,8 @@ def _method_preset(
         **kinds["model"],
         **kinds["choices"],
     }
-    first, second = parts.get(inference.name, {}), parts.get(trainer.name, {})
+    first = parts.get(inference.name, {})
+    second = parts.get(trainer.name, first)
     return {key: value for key, value in first.items() if key in inferring} | {
         key: value for key, value in second.items() if key in training
     }

@@ -162,7 +162,7 @@ def true_minority(task: Task, split: Split) -> np.ndarray:
     """
     holds = task.holds(split)
     if holds:
-        return ~np.logical_and.reduce(list(holds.values()))
+        return np.asarray(~np.logical_and.reduce(list(holds.values())))
     labels, groups = np.asarray(split.labels), task.groups(split)
     minority = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):
