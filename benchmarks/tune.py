@@ -51,7 +51,10 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
         {"reference_epochs": 2, "upweight": 2000},
     ],
     "eiil": [{"eta": 0.01}, {"eta": 0.1}, {"eta": 1.0}, {"eta": 0.01, "per_class": True}],
-    "pgi": [{"invariance_weight": weight} for weight in (0.1, 1, 10, 50)],
+    "pgi": [
+        *({"invariance_weight": weight} for weight in (0.1, 1, 10, 50)),
+        *({"invariance_weight": weight, "per_class": True} for weight in (1, 10)),
+    ],
     "gdro": [
         {"eta": 0.01},
         {"eta": 0.1},

@@ -9,7 +9,7 @@ Correlations, ICLR 2023.
     fit y on h by L1-penalized logistic regression on fresh balanced subsets, `refits` times
     last layer = the mean of these regressions' coefficients and intercepts
 
-Departures: docs/departures.md.
+Departures: in the grid of C, and with more than two classes; see docs/departures.md.
 """
 
 from __future__ import annotations
