@@ -162,10 +162,8 @@ def test_what_the_page_on_departures_names_exists():
     assert len(rows) > 20
     source = locate("cmnist")
     for first, *_, way in rows:
+        given = [pair for pair in re.findall(r"--set (\S+?)(?=[`\s])", way) if "..." not in pair]
         for name in re.findall(r"`(\w+)`", first):
-            given = [
-                pair for pair in re.findall(r"--set (\S+?)(?=[`\s])", way) if "..." not in pair
-            ]
             make_plan(source, METHODS[name], parse_overrides(given))
 
 

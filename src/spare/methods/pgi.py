@@ -7,10 +7,10 @@ ICLR 2021.
     continue from there: the two count the same, and within a class their mean predictions are
     pulled together (objectives/invariance.py)
 
-Departures: majority and minority are EIIL's two environments, as the SPARE paper describes PGI, over
-all classes at once unless `per_class`; PGI itself trains one small network per class for the same
-objective. And both are sampled with the same mass, where PGI samples every example once per epoch
-and has batches of 512.
+Departures: majority and minority are EIIL's two environments, as the SPARE paper describes PGI,
+over all classes at once unless `per_class`; PGI itself trains one small network per class for the
+same objective. And both are sampled with the same mass, where PGI samples every example once per
+epoch and has batches of 512.
 """
 
 from __future__ import annotations
