@@ -127,7 +127,7 @@ def test_the_page_on_reports_makes_what_it_shows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = [line for block in blocks(page, "console") for line in block.splitlines()]
     verbs = [line.split()[2] for line in lines]
-    assert verbs == ["discover", "train", "report", "bench", *["figure"] * 6]
+    assert verbs == ["discover", "train", "report", "bench", *["figure"] * 7]
     for line, verb in zip(lines, verbs, strict=True):
         shorter = " --set epochs=2" if verb in ("train", "bench") else ""
         typed(line.replace("--seeds 0,1,2", "--seeds 0") + shorter, capsys)
