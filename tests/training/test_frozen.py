@@ -11,8 +11,9 @@ import torch
 
 from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
-from spare.errors import InputError, RunError
+from spare.errors import InputError, Interrupted, RunError
 from spare.models import ModelChoice, build, builder
+from spare.progress import Progress
 from spare.training import frozen, settings
 from spare.training.settings import Settings
 from tests.devices import OnDevice, pretended_device
@@ -236,6 +237,13 @@ def test_kept_values_that_are_damaged_or_half_there_are_computed_again(tmp_path)
         path.write_bytes(path.read_bytes()[:200])
     again = frozen.with_frozen_layers(task, UNTIL, Settings(), given=convolutions)
     assert torch.equal(again.val.inputs.take(np.arange(10)), expected)
+
+
+def test_computing_can_be_stopped_and_leaves_nothing_half_done(tmp_path):
+    stop = Progress(should_stop=lambda: True)
+    with pytest.raises(Interrupted):
+        frozen.with_frozen_layers(images("one"), UNTIL, Settings(), stop, given=convolutions)
+    assert not [*(tmp_path / "cache").rglob("*.npy"), *(tmp_path / "cache").rglob("*.json")]
 
 
 def test_values_too_large_for_float16_are_refused():

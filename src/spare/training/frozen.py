@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from spare.data.inputs import ConcatInputs, Inputs, SubsetInputs, TensorInputs, shape_of
 from spare.data.task import Split, Task
-from spare.errors import InputError, RunError
+from spare.errors import InputError, Interrupted, RunError
 from spare.images.cache import cache_folder
 from spare.images.kept import kept_array
 from spare.limits import ARRAY, half_of_memory
@@ -199,6 +199,8 @@ def _parts(
             yield _array(values, cut)
             done += 1
             progress.report("features", done, steps * (1 + mirrored))
+            if progress.should_stop():
+                raise Interrupted("stopped; the same command computes the frozen layers again.")
 
 
 def _array(values: Tensor, cut: Cut | None) -> np.ndarray:
