@@ -74,9 +74,9 @@ def infer_strata(
 
     Examples
     --------
-    >>> features = [[0.0, 0.1], [0.2, 0.1], [0.1, 0.0], [0.1, 0.2], [5.0, 5.0], [5.1, 5.0]]
+    >>> features = [[0.1, 1.0], [0.2, 1.1], [0.1, 0.9], [0.3, 2.0], [5.0, 0.2], [5.1, 0.1]]
     >>> strata = infer_strata(features, ["cat"] * 6, reduction="pca", overcluster=False)
-    >>> strata.ids.tolist(), strata.assign([[5.1, 5.0]], ["cat"]).tolist()
+    >>> strata.ids.tolist(), strata.assign([[4.9, 0.1]], ["cat"]).tolist()
     ([0, 0, 0, 0, 1, 1], [1])
     """
     points = checked_outputs(features, "features")
