@@ -14,8 +14,11 @@ import pytest
 
 from spare.cli import main
 from spare.cli.program import app
+from spare.datasets import locate
 from spare.methods import METHODS
 from spare.records.record import FORMAT
+from spare.runs.plan import make_plan
+from spare.runs.values import parse_overrides
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -124,7 +127,7 @@ def test_the_page_on_reports_makes_what_it_shows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = [line for block in blocks(page, "console") for line in block.splitlines()]
     verbs = [line.split()[2] for line in lines]
-    assert verbs == ["discover", "train", "report", "bench", *["figure"] * 6]
+    assert verbs == ["discover", "train", "report", "bench", *["figure"] * 7]
     for line, verb in zip(lines, verbs, strict=True):
         shorter = " --set epochs=2" if verb in ("train", "bench") else ""
         typed(line.replace("--seeds 0,1,2", "--seeds 0") + shorter, capsys)
@@ -150,6 +153,18 @@ def test_every_command_in_the_docs_parses(page, command):
 
 def test_the_docs_have_commands():
     assert len(COMMANDS) >= 8
+
+
+def test_what_the_page_on_departures_names_exists():
+    """Methods, and settings that each of them has."""
+    page = (ROOT / "docs" / "departures.md").read_text()
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) > 20
+    source = locate("cmnist")
+    for first, *_, way in rows:
+        given = [pair for pair in re.findall(r"--set (\S+?)(?=[`\s])", way) if "..." not in pair]
+        for name in re.findall(r"`(\w+)`", first):
+            make_plan(source, METHODS[name], parse_overrides(given))
 
 
 def test_make_targets_in_the_docs_exist():

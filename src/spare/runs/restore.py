@@ -160,7 +160,8 @@ def _refuse_files(settings: Mapping[str, Any]) -> None:
             "you made here: use --trust if you trust it."
         )
     ours = settings.get("model") in (*OF_IMAGES, *OF_FEATURES)
-    if settings.get("frozen") and not ours and settings.get("weights") == "imagenet":
+    freezes = settings.get("frozen") or settings.get("frozen_until")
+    if freezes and not ours and settings.get("weights") == "imagenet":
         raise InputError(
             f"the weights of its model {printable(settings.get('model'))!r} might be fetched, and "
             f"this is not a folder that you made here: use --trust if you trust it."
@@ -235,9 +236,9 @@ def network_with(
 ) -> nn.Module:
     """The network of this plan with these weights, on the task's own inputs.
 
-    task    with the pictures as they are, not the features of a frozen network.
+    task    with the pictures as they are, not what frozen layers make of them.
     """
-    if plan.model.frozen:
+    if plan.model.freezes:
         return full_network(
             task, plan.model, plan.settings, state, progress, given=plan.given_model
         )

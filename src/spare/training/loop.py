@@ -26,7 +26,7 @@ from spare.models import torch_seed
 from spare.models.classifier import device_of
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
-from spare.training.checkpoint import State, TrainingState, snapshot
+from spare.training.checkpoint import Position, State, TrainingState, snapshot
 from spare.training.device import in_precision, own_random_state
 from spare.training.loading import training_batches
 from spare.training.settings import Settings, learning_rate
@@ -82,10 +82,11 @@ def train(
     validate: Validate | None = None,
     checkpoint: Path | None = None,
     continue_from: Path | None = None,
+    patience: int = 0,
     phase: str = "train",
     progress: Progress = SILENT,
 ) -> Trained:
-    """Train `model` in place for `settings.epochs` epochs.
+    """Train `model` in place for `settings.epochs` epochs, or fewer if it has patience for fewer.
 
     Parameters
     ----------
@@ -97,6 +98,8 @@ def train(
         A file to continue from if it is there, and to keep up to date.
     continue_from
         A finished checkpoint of fewer epochs, for when `checkpoint` is not there yet.
+    patience
+        End when so many epochs in a row were no better by any rule of `validate`; 0 for never.
     phase
         What progress is reported as.
     """
@@ -115,7 +118,7 @@ def train(
         if source is not None:
             state.load(source, settings.epochs)
         clock = _Clock(state, checkpoint)
-        while state.position.epoch < settings.epochs:
+        while state.position.epoch < settings.epochs and not _settled(state.position, patience):
             _train_epoch(state, split, settings, batches, key, objective, phase, progress, clock)
             _end_epoch(state, validate)
             clock.save()
@@ -203,6 +206,13 @@ def _end_epoch(state: TrainingState, validate: Validate | None) -> None:
                 state.best[rule] = now
     position.history.append(record)
     position.step, position.loss_sum, position.loss_count = 0, 0.0, 0
+
+
+def _settled(position: Position, patience: int) -> bool:
+    """Whether so many epochs have passed since the last that a rule liked best."""
+    if not patience or not position.best:
+        return False
+    return position.epoch - max(epoch for _, epoch in position.best.values()) >= patience
 
 
 class _Clock:
