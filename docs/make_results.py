@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any, cast
 
 import jinja2
@@ -453,7 +454,7 @@ def page() -> str:
             measured,
             measured_cost,
         )
-    } | {"min": min, "max": max, "made": MADE}
+    } | {"min": min, "max": max, "median": median, "made": MADE}
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render()
 
 
