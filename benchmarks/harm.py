@@ -21,13 +21,13 @@ from spare.files.writing import write_json
 
 METHODS = ("erm", "spare", "bridge", "gb")
 NOTHING = "none"
-CLASSES = ("dog", "insect")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--kinds", default=",".join([NOTHING, *KINDS]))
+    parser.add_argument("--classes", default="dog,insect")
     parser.add_argument("--agreement", type=float, default=0.95)
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--count", type=int, default=1500, help="pictures of each class")
@@ -60,13 +60,14 @@ def measured(kind: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
     """The worst group on test of every method, and what SPARE found."""
     name = f"{kind}-{given.agreement:g}-{given.faint}-{seed}"
     data = given.out / "data" / name
+    first, second = given.classes.split(",")
     if not (data / "data.csv").exists():
         planting = "" if kind == NOTHING else kind
         made = planted(
-            given.images, planting, given.agreement if planting else 0.5, seed, classes=CLASSES,
+            given.images, planting, given.agreement if planting else 0.5, seed, classes=(first, second),
             count=given.count, side=given.side, faint=given.faint,
         )  # fmt: skip
-        write(data, *made, CLASSES)
+        write(data, *made, (first, second))
     bench = spare.bench(
         data / "data.csv", methods=METHODS, seeds=[seed], out=given.out / name, jobs=1,
         report=False, model=given.model, attributes="planted", resize=given.side, crop=given.side,
