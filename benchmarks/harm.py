@@ -64,8 +64,8 @@ def measured(kind: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
     if not (data / "data.csv").exists():
         planting = "" if kind == NOTHING else kind
         made = planted(
-            given.images, planting, given.agreement if planting else 0.5, seed, classes=(first, second),
-            count=given.count, side=given.side, faint=given.faint,
+            given.images, planting, given.agreement if planting else 0.5, seed,
+            classes=(first, second), count=given.count, side=given.side, faint=given.faint,
         )  # fmt: skip
         write(data, *made, (first, second))
     bench = spare.bench(
