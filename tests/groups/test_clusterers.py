@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import spare
 from spare.errors import InputError
 from spare.groups.clusterers import CLUSTERERS, NearestMean, check_name, clusterer_named
-from spare.groups.clusters import cluster_class
+from spare.groups.one_class import cluster_class
 from tests.groups.test_clusters import blobs
 
 ZEROS = np.zeros(100, int)

@@ -220,7 +220,7 @@ def groups_from_clusters(
     first = 0
     for label, clustered in clusters.items():
         sizes = np.bincount(clustered.codes, minlength=len(rank_names))
-        ids[rows[label]] = first + clustered.codes
+        ids[rows[label]] = clustered.codes.astype(np.int64) + first
         evidence[label] = ClassEvidence(
             sizes=sizes.tolist(),
             power=1.0 if powers is None else powers[label],
@@ -289,7 +289,12 @@ def largest_first(codes: np.ndarray) -> np.ndarray:
     >>> largest_first(np.array([0, 1, 1, 2, 2, 2])).tolist()
     [2, 1, 0]
     """
-    order = np.argsort(-np.bincount(codes), kind="stable")
+    return ranks_by_size(np.bincount(codes))
+
+
+def ranks_by_size(sizes: np.ndarray) -> np.ndarray:
+    """The rank of every cluster with these sizes."""
+    order = np.argsort(-sizes, kind="stable")
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
     return ranks

@@ -1,0 +1,179 @@
+"""The clusters of one class: a pure function of its points, wherever they are.
+
+An engine (`spare.engines`) is whoever maps `cluster_class` over classes, or shares out the points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spare.groups.arrays import distinct_rows
+from spare.groups.clusterers import (
+    DEFAULT,
+    NearestMean,
+    assigner,
+    checked,
+    clusterer_named,
+    clusterings,
+)
+from spare.groups.distances import frame_of
+from spare.groups.kmeans import MANY, kmeans, kmeans_of_many
+from spare.groups.points import Points
+from spare.groups.result import ClassClusters, largest_first, ranks_by_size
+from spare.groups.silhouettes import Score, estimates, silhouettes
+from spare.text import shown
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+#: Squared distances above this share of the largest squared norm are far beyond rounding.
+APART = 1e-6
+IDENTICAL = "all outputs are identical: one cluster"
+
+
+def cluster_class(
+    points: np.ndarray | Points,
+    *,
+    k: int | None = None,
+    k_max: int = 5,
+    clusterer: Any = DEFAULT,
+    seed: int = 0,
+) -> ClassClusters:
+    """The best clustering of one class's points, its largest cluster first.
+
+    A pure function whose arguments and result can be pickled, so it can run in any process. Points
+    may also be on disk, or shared out among processes: then the codes are those of the rows here.
+    """
+    estimator = resolved(clusterer, seed)  # imports scikit-learn, whose threads are then limited
+    shared = points if isinstance(points, Points) else Points(points)
+    by_means = isinstance(clusterer, str) and clusterer == DEFAULT
+    # k-means on a few columns is several times slower with many threads fighting over them.
+    with thread_pools().limit(limits=1):
+        count = int(shared.total(np.array([len(shared)]))[0])
+        if by_means and count > MANY:
+            return _cluster_many(shared, k, k_max, seed)
+        everything = shared.gather(shared.take(slice(None)))
+        clustered = _cluster_class(everything, k, k_max, estimator, seed, by_means=by_means)
+    if len(shared) == len(everything):
+        return clustered
+    here = shared.gather(np.full(len(shared), shared.share)) == shared.share
+    return replace(clustered, codes=clustered.codes[here])
+
+
+def resolved(clusterer: Any, seed: int) -> Any:
+    return clusterer_named(clusterer, seed) if isinstance(clusterer, str) else checked(clusterer)
+
+
+@cache
+def thread_pools() -> ThreadpoolController:
+    """The thread pools of NumPy and scikit-learn, which can be limited together."""
+    import sklearn.cluster  # noqa: F401  (its thread pools must be loaded to be limited)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _cluster_class(
+    points: np.ndarray, k: int | None, k_max: int, estimator: Any, seed: int, *, by_means: bool
+) -> ClassClusters:
+    if len(points) == 1:
+        return _one_cluster(points, "only one example: one cluster")
+    if (points == points[0]).all():
+        return _one_cluster(points, IDENTICAL)
+    if k == 1:
+        return _one_cluster(points)
+    possible, note = _possible(distinct_rows(points, k or k_max), k, k_max)
+    if by_means:
+        if len(possible) > 1 and possible[-1] == len(points) and _all_apart(points):
+            possible.pop()  # it would find clusters of one point each, which have no score
+        found = [means.codes for means in kmeans(points, possible, seed)]
+    else:
+        made = clusterings(points, possible, estimator)
+        found = [clustering.codes for clustering in made]
+    scorable = [i for i, codes in enumerate(found) if 2 <= codes.max() + 1 <= len(points) - 1]
+    results = silhouettes(points, [found[i] for i in scorable], seed=seed)
+    best, scores, errors = _best(scorable, results)
+    ranks = largest_first(found[best])
+    codes = ranks[found[best]]
+    means = np.stack([points[codes == code].mean(0) for code in range(len(ranks))])
+    # By the means of k-means' members, not by its centers, which may be a step behind them.
+    assign = NearestMean(means) if by_means else assigner(made[best], ranks, means)
+    return ClassClusters(codes, scores, errors, note, assign)
+
+
+def _cluster_many(points: Points, k: int | None, k_max: int, seed: int) -> ClassClusters:
+    """By k-means, with what is computed from all points in passes over them."""
+    frame = frame_of(points)
+    distinct = distinct_rows(points, max(k or k_max, 2))
+    if distinct == 1 or k == 1:
+        codes = np.zeros(len(points), dtype=np.uint8)
+        note = IDENTICAL if distinct == 1 else ""
+        return ClassClusters(codes, note=note, assign=NearestMean(frame.center[None]))
+    possible, note = _possible(distinct, k, k_max)
+    found = kmeans_of_many(points, frame, possible, seed)
+    scorable = [i for i, means in enumerate(found) if means.k >= 2]
+    results = estimates(
+        points, frame, [found[i].codes for i in scorable], [found[i].k for i in scorable], seed=seed
+    )
+    best, scores, errors = _best(scorable, results)
+    count = found[best].k
+    sizes, sums = np.zeros(count), np.zeros((count, points.width))
+    for rows, block in points.blocks():
+        members = found[best].codes[rows] == np.arange(count)[:, None]
+        sizes += members.sum(1)
+        sums += members.astype(np.float64) @ block
+    sizes, sums = points.total(sizes), points.total(sums)
+    ranks = ranks_by_size(sizes)
+    means = np.empty_like(sums)
+    means[ranks] = sums / sizes[:, None]
+    codes = ranks.astype(found[best].codes.dtype)[found[best].codes]
+    return ClassClusters(codes, scores, errors, note, NearestMean(means))
+
+
+def _possible(distinct: int, k: int | None, k_max: int) -> tuple[list[int], str]:
+    """The numbers of clusters to try, and what to say where it is not the one asked for."""
+    if k is None:
+        return list(range(2, min(k_max, distinct) + 1)), ""
+    note = ""
+    if distinct < k:
+        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {shown(k)}"
+    return [min(k, distinct)], note
+
+
+def _best(
+    scorable: Sequence[int], results: Sequence[Score]
+) -> tuple[int, dict[int, float], dict[int, float]]:
+    """Which clustering has the largest score (the first where none has any), and all scores."""
+    best = 0
+    scores: dict[int, float] = {}
+    errors: dict[int, float] = {}
+    for i, score in zip(scorable, results, strict=True):
+        count = len(score.by_cluster)
+        if not scores or score.mean > max(scores.values()):
+            best = i
+        # Two searches may end in the same number of clusters: the better one counts.
+        if count not in scores or score.mean > scores[count]:
+            scores[count], errors[count] = score.mean, score.error
+    return best, scores, errors
+
+
+def _all_apart(points: np.ndarray) -> bool:
+    """Whether k-means can tell all of these few points apart.
+
+    It loses distances that are small beside the points' norms: of two points nearly the same it
+    may make one cluster even where every point could have its own, and that has a score.
+    """
+    centered = points - points.mean(0)
+    squares = ((centered[:, None] - centered) ** 2).sum(2)
+    np.fill_diagonal(squares, np.inf)
+    return bool(squares.min() > APART * (centered**2).sum(1).max())
+
+
+def _one_cluster(points: np.ndarray, note: str = "") -> ClassClusters:
+    codes = np.zeros(len(points), dtype=np.int64)
+    return ClassClusters(codes, note=note, assign=NearestMean(points.mean(0)[None]))
