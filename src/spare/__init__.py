@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     )
     from spare.data.task import Split, Task
     from spare.datasets import Dataset
+    from spare.engines import infer_groups
     from spare.errors import SpareError, SpareWarning
-    from spare.groups.clusters import infer_groups
     from spare.groups.result import ClassEvidence, Groups
     from spare.groups.sampler import ImportanceSampler
     from spare.groups.silhouettes import silhouette
@@ -57,7 +57,7 @@ _HOMES = {
     "discover": "spare.api",
     "figure": "spare.api",
     "importance_weights": "spare.groups.weights",
-    "infer_groups": "spare.groups.clusters",
+    "infer_groups": "spare.engines",
     "load_run": "spare.api",
     "silhouette": "spare.groups.silhouettes",
     "train": "spare.api",

@@ -44,53 +44,7 @@ def infer_groups(
     seed: int = 0,
     map: Callable[..., Iterable[ClassClusters]] = map,
 ) -> Groups:
-    """Cluster the outputs of each class; small clusters are where the shortcut does not hold.
-
-    Parameters
-    ----------
-    outputs : array or tensor of shape (examples, values)
-        Softmax outputs, logits or features, clustered as given: finite numbers of at most 1e100;
-        those below 1e-100 count as 0. Take them after one or two epochs, in eval mode, from inputs
-        that are not augmented.
-    labels : array of shape (examples,)
-        Class labels: integers (gaps are fine) or strings; bytes are read as UTF-8.
-    k : int, optional
-        Number of clusters per class; by default the best of 2..k_max by silhouette.
-    k_max : int
-        Largest number of clusters that is tried.
-    power : float or dict, optional
-        Sampling power of all classes, or by class; by default chosen by the silhouette.
-    clusterer : str or object
-        "kmeans", "gmm", "agglomerative", an import path `package.module:NAME`, or an object with
-        scikit-learn's `fit_predict`. Its `n_clusters` (or `n_components`) is set to each k; one
-        that has neither is run once and finds k by itself.
-    seed : int
-        Seeds clusterers that are given by name, and the sample that large classes are scored on.
-    map : callable
-        Applies a function to every class, in order. The `map` of a
-        `concurrent.futures.ProcessPoolExecutor` clusters classes in parallel.
-
-    Returns
-    -------
-    Groups
-        Its `assign` puts held-out examples into these groups: to the nearest mean with k-means, by
-        the clusterer's own `predict` with others that have one.
-
-    Raises
-    ------
-    InputError
-        A `SpareError` and a `ValueError`, for everything that cannot be used as given.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> outputs = np.array([[0.9, 0.1]] * 6 + [[0.1, 0.9]] * 2 + [[0.2, 0.8]] * 5 + [[0.8, 0.2]])
-    >>> groups = infer_groups(outputs, ["cat"] * 8 + ["dog"] * 6)
-    >>> groups.ids.tolist()
-    [0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 3]
-    >>> groups.evidence["cat"].sizes, groups.evidence["dog"].sizes
-    ([6, 2], [5, 1])
-    """
+    """What `spare.infer_groups` does, in this process."""
     points = checked_points(outputs)
     class_of = class_labels(labels, len(points))
     seed = check_seed(seed)

@@ -137,8 +137,8 @@ def _far_points(points: Points, frame: Frame, per_pass: int, seed: int) -> Tenso
         for rows, block in points.blocks():
             scaled = frame.scaled(block)
             squares = _to_centers(scaled, new).amin(0) + (scaled * scaled).sum(1)
-            squares = torch.threshold_(squares, ROUNDING, 0).numpy()
-            nearest[rows] = np.minimum(nearest[rows], squares)
+            torch.threshold_(squares, ROUNDING, 0)
+            nearest[rows] = np.minimum(nearest[rows], squares.numpy())
             here += nearest[rows].sum(dtype=np.float64), len(block)
         total, count = points.total(here)
         if total == 0:

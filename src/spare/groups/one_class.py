@@ -24,7 +24,7 @@ from spare.groups.clusterers import (
 from spare.groups.distances import frame_of
 from spare.groups.kmeans import MANY, kmeans, kmeans_of_many
 from spare.groups.points import Points
-from spare.groups.result import ClassClusters, largest_first, ranks_by_size
+from spare.groups.result import ClassClusters, largest_first
 from spare.groups.silhouettes import Score, estimates, silhouettes
 from spare.text import shown
 
@@ -56,13 +56,14 @@ def cluster_class(
     with thread_pools().limit(limits=1):
         count = int(shared.total(np.array([len(shared)]))[0])
         if by_means and count > MANY:
-            return _cluster_many(shared, k, k_max, seed)
+            return _cluster_many(shared, count, k, k_max, seed)
         everything = shared.gather(shared.take(slice(None)))
         clustered = _cluster_class(everything, k, k_max, estimator, seed, by_means=by_means)
-    if len(shared) == len(everything):
-        return clustered
     here = shared.gather(np.full(len(shared), shared.share)) == shared.share
-    return replace(clustered, codes=clustered.codes[here])
+    if here.all():
+        return clustered
+    sizes = tuple(np.bincount(clustered.codes).tolist())
+    return replace(clustered, codes=clustered.codes[here], all_sizes=sizes)
 
 
 def resolved(clusterer: Any, seed: int) -> Any:
@@ -106,14 +107,17 @@ def _cluster_class(
     return ClassClusters(codes, scores, errors, note, assign)
 
 
-def _cluster_many(points: Points, k: int | None, k_max: int, seed: int) -> ClassClusters:
+def _cluster_many(
+    points: Points, count: int, k: int | None, k_max: int, seed: int
+) -> ClassClusters:
     """By k-means, with what is computed from all points in passes over them."""
     frame = frame_of(points)
     distinct = distinct_rows(points, max(k or k_max, 2))
     if distinct == 1 or k == 1:
         codes = np.zeros(len(points), dtype=np.uint8)
         note = IDENTICAL if distinct == 1 else ""
-        return ClassClusters(codes, note=note, assign=NearestMean(frame.center[None]))
+        assign = NearestMean(frame.center[None])
+        return ClassClusters(codes, note=note, assign=assign, all_sizes=(count,))
     possible, note = _possible(distinct, k, k_max)
     found = kmeans_of_many(points, frame, possible, seed)
     scorable = [i for i, means in enumerate(found) if means.k >= 2]
@@ -121,18 +125,20 @@ def _cluster_many(points: Points, k: int | None, k_max: int, seed: int) -> Class
         points, frame, [found[i].codes for i in scorable], [found[i].k for i in scorable], seed=seed
     )
     best, scores, errors = _best(scorable, results)
-    count = found[best].k
-    sizes, sums = np.zeros(count), np.zeros((count, points.width))
+    clusters = np.arange(found[best].k)
+    sizes, sums = np.zeros(len(clusters)), np.zeros((len(clusters), points.width))
     for rows, block in points.blocks():
-        members = found[best].codes[rows] == np.arange(count)[:, None]
+        members = found[best].codes[rows] == clusters[:, None]
         sizes += members.sum(1)
         sums += members.astype(np.float64) @ block
     sizes, sums = points.total(sizes), points.total(sums)
-    ranks = ranks_by_size(sizes)
+    ranks = np.empty(len(sizes), dtype=np.int64)
+    ranks[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
     means = np.empty_like(sums)
     means[ranks] = sums / sizes[:, None]
     codes = ranks.astype(found[best].codes.dtype)[found[best].codes]
-    return ClassClusters(codes, scores, errors, note, NearestMean(means))
+    all_sizes = tuple(np.sort(sizes.astype(int))[::-1].tolist())
+    return ClassClusters(codes, scores, errors, note, NearestMean(means), all_sizes)
 
 
 def _possible(distinct: int, k: int | None, k_max: int) -> tuple[list[int], str]:
