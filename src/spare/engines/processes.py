@@ -20,13 +20,11 @@ from spare.errors import InputError, RunError, SpareError, SpareWarning, reason
 from spare.groups.arrays import checked_points, class_labels, rows_by_class
 from spare.groups.clusterers import DEFAULT
 from spare.groups.clusters import concerns, silhouette_power
-from spare.groups.kmeans import MANY
 from spare.groups.one_class import cluster_class, resolved
 from spare.groups.points import Points
 from spare.groups.result import Groups, groups_from_clusters
 from spare.groups.weights import Power, power_of
 from spare.limits import Range, check_seed, whole_number
-from spare.text import shown
 
 #: Seconds that processes wait for one that does not answer.
 PATIENCE = 60.0
@@ -166,12 +164,6 @@ def _infer(
     for label in classes:
         here = points[rows[label]] if label in rows else points[:0]
         share = SharedPoints(here, group)
-        count = int(share.total(np.array([len(here)]))[0])
-        if clusterer != DEFAULT and count > MANY:
-            raise InputError(
-                f"class {shown(label)} has {count:,} examples, and only kmeans clusters more than "
-                f"{MANY:,} across processes: use it, or gather the outputs in one process."
-            )
         clusters[label] = cluster_class(share, k=k, k_max=k_max, clusterer=clusterer, seed=seed)
     powers = {
         label: given[label] if given else silhouette_power(clustered)

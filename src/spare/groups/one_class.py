@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spare.errors import InputError
 from spare.groups.arrays import distinct_rows
 from spare.groups.clusterers import (
     DEFAULT,
@@ -57,6 +58,11 @@ def cluster_class(
         count = int(shared.total(np.array([len(shared)]))[0])
         if by_means and count > MANY:
             return _cluster_many(shared, count, k, k_max, seed)
+        if count > MANY and type(shared) is not Points:
+            raise InputError(
+                f"a class has {count:,} examples, and of more than {MANY:,} that are not all in "
+                f"this process's memory only {DEFAULT} makes clusters: use it, or engine 'local'."
+            )
         everything = shared.gather(shared.take(slice(None)))
         clustered = _cluster_class(everything, k, k_max, estimator, seed, by_means=by_means)
     here = shared.gather(np.full(len(shared), shared.share)) == shared.share
