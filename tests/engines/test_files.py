@@ -87,7 +87,7 @@ def test_a_large_class_streams_with_the_groups_of_memory(tmp_path):
     clusters = pq.read_table(found.groups)["cluster"].to_numpy()
     assert adjusted_rand_score(clusters, here.ids) > 0.9999
     assert found.evidence["c3"].scores.keys() == here.evidence[3].scores.keys()
-    with pytest.raises(InputError, match="only kmeans makes clusters"):
+    with pytest.raises(InputError, match="only kmeans, kmedoids, kmedoids_sieve make clusters"):
         spare.cluster_outputs(
             tmp_path / "outputs.parquet", engine="streaming", clusterer="gmm", out=tmp_path / "no"
         )

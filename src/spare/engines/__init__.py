@@ -50,9 +50,9 @@ def infer_groups(
     power : float or dict, optional
         Sampling power of all classes, or by class; by default chosen by the silhouette.
     clusterer : str or object
-        "kmeans", "gmm", "agglomerative", an import path `package.module:NAME`, or an object with
-        scikit-learn's `fit_predict`. Its `n_clusters` (or `n_components`) is set to each k; one
-        that has neither is run once and finds k by itself.
+        "kmeans", "kmedoids", "gmm", "agglomerative", an import path `package.module:NAME`, or an
+        object with scikit-learn's `fit_predict`. Its `n_clusters` (or `n_components`) is set to
+        each k; one that has neither is run once and finds k by itself.
     seed : int
         Seeds clusterers that are given by name, and the sample that large classes are scored on.
     engine : str

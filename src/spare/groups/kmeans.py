@@ -45,13 +45,15 @@ CHOOSE = {4: 1.01, 10: 1.0002}
 
 
 class Means(NamedTuple):
-    """One clustering by k-means."""
+    """One clustering around centers."""
 
     #: The cluster of every point that is here, 0..k-1.
     codes: np.ndarray
     k: int
     #: Sum of squared distances to the nearest center.
     inertia: float
+    #: The centers, where those are not the means of the clusters.
+    centers: np.ndarray | None = None
 
 
 def kmeans(points: np.ndarray, ks: Sequence[int], seed: int) -> list[Means]:

@@ -5,7 +5,7 @@ An engine (`spare.engines`) is whoever maps `cluster_class` over classes, or sha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,9 @@ from spare.groups.clusterers import (
     clusterer_named,
     clusterings,
 )
-from spare.groups.distances import frame_of
-from spare.groups.kmeans import MANY, kmeans, kmeans_of_many
+from spare.groups.distances import Frame, frame_of
+from spare.groups.kmeans import MANY, Means, kmeans, kmeans_of_many
+from spare.groups.medoids import medoids_of_many, sieved_medoids
 from spare.groups.points import Points
 from spare.groups.result import ClassClusters, largest_first
 from spare.groups.silhouettes import Score, estimates, silhouettes
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
 
 #: Squared distances above this share of the largest squared norm are far beyond rounding.
 APART = 1e-6
+#: Clusterers that need not have all points in memory.
+OfMany = Callable[[Points, Frame, Sequence[int], int], list[Means]]
+OF_MANY: dict[str, OfMany] = {
+    DEFAULT: kmeans_of_many,
+    "kmedoids": medoids_of_many,
+    "kmedoids_sieve": sieved_medoids,
+}
 IDENTICAL = "all outputs are identical: one cluster"
 
 
@@ -52,19 +60,20 @@ def cluster_class(
     """
     estimator = resolved(clusterer, seed)  # imports scikit-learn, whose threads are then limited
     shared = points if isinstance(points, Points) else Points(points)
-    by_means = isinstance(clusterer, str) and clusterer == DEFAULT
+    name = clusterer if isinstance(clusterer, str) else ""
     # k-means on a few columns is several times slower with many threads fighting over them.
     with thread_pools().limit(limits=1):
         count = int(shared.total(np.array([len(shared)]))[0])
-        if by_means and count > MANY:
-            return _cluster_many(shared, count, k, k_max, seed)
+        if name in OF_MANY and count > MANY:
+            return _cluster_many(shared, count, k, k_max, seed, OF_MANY[name])
         if count > MANY and type(shared) is not Points:
             raise InputError(
                 f"a class has {count:,} examples, and of more than {MANY:,} that are not all in "
-                f"this process's memory only {DEFAULT} makes clusters: use it, or engine 'local'."
+                f"this process's memory only {', '.join(OF_MANY)} make clusters: use one of them, "
+                f"or engine 'local'."
             )
         everything = shared.gather(shared.take(slice(None)))
-        clustered = _cluster_class(everything, k, k_max, estimator, seed, by_means=by_means)
+        clustered = _cluster_class(everything, k, k_max, estimator, seed, by_means=name == DEFAULT)
     here = shared.gather(np.full(len(shared), shared.share)) == shared.share
     if here.all():
         return clustered
@@ -114,9 +123,9 @@ def _cluster_class(
 
 
 def _cluster_many(
-    points: Points, count: int, k: int | None, k_max: int, seed: int
+    points: Points, count: int, k: int | None, k_max: int, seed: int, method: OfMany
 ) -> ClassClusters:
-    """By k-means, with what is computed from all points in passes over them."""
+    """By a method that computes what it needs of all points in passes over them."""
     frame = frame_of(points)
     distinct = distinct_rows(points, max(k or k_max, 2))
     if distinct == 1 or k == 1:
@@ -125,7 +134,7 @@ def _cluster_many(
         assign = NearestMean(frame.center[None])
         return ClassClusters(codes, note=note, assign=assign, all_sizes=(count,))
     possible, note = _possible(distinct, k, k_max)
-    found = kmeans_of_many(points, frame, possible, seed)
+    found = method(points, frame, possible, seed)
     scorable = [i for i, means in enumerate(found) if means.k >= 2]
     results = estimates(
         points, frame, [found[i].codes for i in scorable], [found[i].k for i in scorable], seed=seed
@@ -141,7 +150,8 @@ def _cluster_many(
     ranks = np.empty(len(sizes), dtype=np.int64)
     ranks[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
     means = np.empty_like(sums)
-    means[ranks] = sums / sizes[:, None]
+    centers = found[best].centers
+    means[ranks] = sums / sizes[:, None] if centers is None else centers
     codes = ranks.astype(found[best].codes.dtype)[found[best].codes]
     all_sizes = tuple(np.sort(sizes.astype(int))[::-1].tolist())
     return ClassClusters(codes, scores, errors, note, NearestMean(means), all_sizes)
