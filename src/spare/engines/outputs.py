@@ -1,6 +1,7 @@
 """Groups of a file of outputs, by an engine: what `spare discover FILE --engine NAME` does.
 
-    groups.parquet   one row per example: id (its row), label, cluster, probability
+    groups.parquet   one row per example: id (its row), label, cluster, probability; of Spark, a
+                     folder of such files, their rows in any order
     clusters.json    what was found in each class, and by which engine
 
 These are the files' own rows in their order; nothing is divided into splits, and nothing trained.
@@ -8,6 +9,7 @@ These are the files' own rows in their order; nothing is divided into splits, an
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -143,10 +145,22 @@ def cluster_outputs(
         engine = "streaming" if too_large(*files.parts) else "local"
     with no_empty_folders(folder / GROUPS):
         folder.mkdir(parents=True, exist_ok=True)
-        evidence = _from_disk(files, folder, options, power, engine, progress)
+        if engine == "spark":
+            evidence = _with_spark(files, folder, options, power, master)
+        else:
+            evidence = _from_disk(files, folder, options, power, engine, progress)
         found = ClusteredOutputs(folder, engine, evidence)
         write_json(folder / CLUSTERS, found.as_json())
     return found
+
+
+def replace_folder(new: Path, place: Path) -> None:
+    """Put a folder where a file or another folder may be."""
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
+    new.rename(place)
 
 
 def too_large(*parts: Path) -> bool:
@@ -168,6 +182,25 @@ def _from_disk(
         clusters = streaming.cluster(divided, options, progress, in_memory=local)
     evidence = evidence_of(clusters, power)
     write_atomic(folder / GROUPS, lambda path: _write_groups(path, divided, clusters, evidence))
+    return evidence
+
+
+def _with_spark(
+    files: OutputFiles, folder: Path, options: dict[str, Any], power: Power | None, master: str
+) -> dict[Any, ClassEvidence]:
+    from spare.engines import spark
+
+    with scratch_folder(folder, ".spark-") as scratch:
+        together, clusters = spark.cluster(files, scratch, options, master)
+        evidence = evidence_of(clusters, power)
+        likely = probabilities_of(evidence)
+        table = [
+            (label, code, each.first_id + code, float(likely[label][code]))
+            for label, each in evidence.items()
+            for code in range(len(each.sizes))
+        ]
+        spark.write_groups(together, scratch / GROUPS, table)
+        replace_folder(scratch / GROUPS, folder / GROUPS)
     return evidence
 
 

@@ -108,7 +108,7 @@ def silhouettes(
     for group in scored_together([count_of(codes) for codes in labelings]):
         atoms = atoms_of([labelings[i] for i in group])
         sums = distance_sums(points, atoms.codes, len(atoms.sizes))
-        scores += _scores(sums, atoms.codes, atoms)
+        scores += scores_from(sums, atoms.codes, atoms)
     return scores
 
 
@@ -148,7 +148,7 @@ def estimates(
             inside = (own >= block_rows.start) & (own < block_rows.stop)
             at = np.where(inside, own - block_rows.start, -1)
             sums.add(block, atoms.codes[block_rows], at)
-        scores += _scores(points.total(sums.sums), points.gather(atoms.codes[rows]), atoms)
+        scores += scores_from(points.total(sums.sums), points.gather(atoms.codes[rows]), atoms)
     return scores
 
 
@@ -185,7 +185,8 @@ def _values(sums: np.ndarray, codes: np.ndarray, atoms: Atoms) -> list[np.ndarra
     return values
 
 
-def _scores(sums: np.ndarray, codes: np.ndarray, atoms: Atoms) -> list[Score]:
+def scores_from(sums: np.ndarray, codes: np.ndarray, atoms: Atoms) -> list[Score]:
+    """The score of each clustering, from sums of distances to atoms of points in these atoms."""
     return [
         _stratified_mean(values, codes, atoms.sizes, clusters)
         for values, clusters in zip(_values(sums, codes, atoms), atoms.clusters, strict=True)
