@@ -59,12 +59,12 @@ def session(master: str) -> Any:
         from pyspark.sql import SparkSession
     except ImportError:
         raise InputError("engine 'spark' needs pyspark: pip install 'spare-ml[spark]'.") from None
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         return (
             SparkSession.builder.master(master)
             .appName("spare")
             .config("spark.ui.enabled", "false")
-            .config("spark.pyspark.python", sys.executable)
             .config("spark.sql.execution.arrow.pyspark.enabled", "true")
             .config("spark.sql.session.timeZone", "UTC")
             .getOrCreate()
@@ -200,4 +200,7 @@ class _as_sentences:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+    """What went wrong in a worker, or else the first line of what Spark says."""
+    text = str(error).strip() or type(error).__name__
+    raised = re.findall(r"^\w[\w.]*(?:Error|Exception): .+", text, re.MULTILINE)
+    return (raised[-1] if raised else text.splitlines()[0])[:200].rstrip(".")
