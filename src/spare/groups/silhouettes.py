@@ -9,7 +9,8 @@ are summed is in distances.py.
 
 Above `EXACT_LIMIT` points the mean is estimated from `ANCHORS` of them, sampled from every cluster
 (a plain subsample would lose a tiny cluster). Each anchor's a and b are still exact, measured
-against all points, so the estimate is unbiased and its standard error is known and returned.
+against all points, so the standard error is known and returned. It is small, because a good guess
+at s is known of every point (guess.py), and only how far that is off has to be estimated.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from spare.groups.distances import (
     distance_sums,
     frame_of,
 )
+from spare.groups.guess import Guess
 from spare.groups.points import Points
 from spare.limits import half_of_memory
 
@@ -139,16 +141,26 @@ def estimates(
         n = int(atoms.sizes.sum())
         rng = np.random.default_rng([seed, n, points.share])
         rows = stratified(atoms.codes, anchors, rng, points)
-        sums = SumsFrom(
-            points.gather(points.take(rows)), frame, len(atoms.sizes), fast=n > SLOW_LIMIT
-        )
+        anchor_points = points.gather(points.take(rows))
+        of_anchors = points.gather(atoms.codes[rows])
+        sums = SumsFrom(anchor_points, frame, len(atoms.sizes), fast=n > SLOW_LIMIT)
         shares = points.gather(np.full(len(rows), points.share))
         own = np.where(shares == points.share, points.gather(rows), -1)
+        guess = Guess.of(points, frame, atoms)
+        guessed = np.zeros((len(group), len(atoms.sizes)))
         for block_rows, block in points.blocks():
+            codes = atoms.codes[block_rows]
+            for i, values in enumerate(guess.values(block, codes)):
+                guessed[i] += np.bincount(codes, weights=values, minlength=len(atoms.sizes))
             inside = (own >= block_rows.start) & (own < block_rows.stop)
-            at = np.where(inside, own - block_rows.start, -1)
-            sums.add(block, atoms.codes[block_rows], at)
-        scores += scores_from(points.total(sums.sums), points.gather(atoms.codes[rows]), atoms)
+            sums.add(block, codes, np.where(inside, own - block_rows.start, -1))
+        scores += scores_from(
+            points.total(sums.sums),
+            of_anchors,
+            atoms,
+            guess.values(anchor_points, of_anchors),
+            points.total(guessed) / atoms.sizes,
+        )
     return scores
 
 
@@ -185,12 +197,26 @@ def _values(sums: np.ndarray, codes: np.ndarray, atoms: Atoms) -> list[np.ndarra
     return values
 
 
-def scores_from(sums: np.ndarray, codes: np.ndarray, atoms: Atoms) -> list[Score]:
-    """The score of each clustering, from sums of distances to atoms of points in these atoms."""
-    return [
-        _stratified_mean(values, codes, atoms.sizes, clusters)
-        for values, clusters in zip(_values(sums, codes, atoms), atoms.clusters, strict=True)
-    ]
+def scores_from(
+    sums: np.ndarray,
+    codes: np.ndarray,
+    atoms: Atoms,
+    guesses: Sequence[np.ndarray] | None = None,
+    guessed: np.ndarray | None = None,
+) -> list[Score]:
+    """The score of each clustering, from sums of distances to atoms of points in these atoms.
+
+    Parameters
+    ----------
+    guesses, guessed
+        For each clustering, a guess at s of these points, and its mean over all points of every
+        atom: what is then estimated is only how far the guess is off.
+    """
+    scores = []
+    for i, values in enumerate(_values(sums, codes, atoms)):
+        guess = None if guesses is None or guessed is None else (guesses[i], guessed[i])
+        scores.append(_stratified_mean(values, codes, atoms.sizes, atoms.clusters[i], guess))
+    return scores
 
 
 def _coefficients(sums: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -207,13 +233,26 @@ def _coefficients(sums: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.
 
 
 def _stratified_mean(
-    values: np.ndarray, codes: np.ndarray, sizes: np.ndarray, clusters: np.ndarray
+    values: np.ndarray,
+    codes: np.ndarray,
+    sizes: np.ndarray,
+    clusters: np.ndarray,
+    guess: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Score:
     """The mean over all points from a sample of every atom; `clusters` are those of the atoms."""
     shares = sizes / sizes.sum()
     counts = np.bincount(codes, minlength=len(sizes))
     means = np.bincount(codes, weights=values, minlength=len(sizes)) / counts
-    squares = np.bincount(codes, weights=(values - means[codes]) ** 2, minlength=len(sizes))
+    rest = values - means[codes]
+    if guess is not None:
+        of_sample = np.bincount(codes, weights=guess[0], minlength=len(sizes)) / counts
+        away = guess[0] - of_sample[codes]
+        weights = (shares / counts)[codes] ** 2
+        square = float(weights @ away**2)
+        slope = float(weights @ (away * rest)) / square if square > 0 else 0.0
+        means = means + slope * (guess[1] - of_sample)
+        rest = rest - slope * away
+    squares = np.bincount(codes, weights=rest**2, minlength=len(sizes))
     sampled = (counts > 1) & (counts < sizes)
     each = squares / np.maximum(counts - 1, 1) / counts * (1 - counts / sizes)
     variance = (shares**2 * each)[sampled].sum()
