@@ -12,9 +12,10 @@ import torch
 from sklearn.metrics import silhouette_samples, silhouette_score
 
 from spare.errors import InputError, SpareWarning
+from spare.groups.atoms import stratified
 from spare.groups.overclustering import standing_alone
 from spare.groups.reduction import available_reduction, preparation
-from spare.groups.silhouettes import point_silhouettes, silhouettes, stratified
+from spare.groups.silhouettes import point_silhouettes, silhouettes
 from spare.groups.strata import infer_strata
 
 

@@ -58,6 +58,10 @@ def discover(
     inference: Annotated[
         str, Parameter(help="What names the groups; see 'spare list halves'.")
     ] = "spare",
+    engine: Annotated[
+        str, Parameter(help="Of a file of outputs: auto, local, streaming (from disk) or spark.")
+    ] = "auto",
+    master: Annotated[str, Parameter(help="Spark's master URL.")] = "local[*]",
     seed: int = 0,
     threads: Threads = 1,
     common: Common | None = None,
@@ -70,6 +74,16 @@ def discover(
         from spare.records.layout import GROUPS
 
         arguments = common.arguments()
+        if not api.fits_in_memory(task, engine):
+            clustered = api.cluster_file(
+                task, engine=engine, master=master, seed=seed, progress=bars.progress(), **arguments
+            )
+            if json:
+                write_json(clustered.as_json())
+                return
+            write_text(f"{clustered}\n")
+            write(f"One row per example: {clustered.groups}")
+            return
         found = api.discover(
             task,
             inference=inference,

@@ -19,8 +19,8 @@ import numpy as np
 
 from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import checked_outputs, class_labels, rows_by_class
-from spare.groups.clusters import thread_pools
 from spare.groups.mixtures import Points, best_mixture, one_cluster
+from spare.groups.one_class import thread_pools
 from spare.groups.overclustering import overclustered
 from spare.groups.reduction import available_reduction, preparation, reduced
 from spare.groups.result import (
