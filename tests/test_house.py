@@ -31,6 +31,7 @@ ROOMS = [
     "findings",
     "runs",
     "report",
+    "theory",
     "api",
     "cli",
     "__main__",
@@ -57,7 +58,13 @@ ONLY = {
     },
 }
 #: Rooms that a room must not know, although they come before it.
-NEVER = {"report": {"methods", "objectives"}, "findings": {"datasets"}}
+NEVER = {
+    "report": {"methods", "objectives"},
+    "findings": {"datasets"},
+    "theory": {"methods", "objectives", "findings"},
+}
+#: The studies of the theory that train on data sets as everyone does; the others simulate.
+ON_DATA = {"theory.reliance", "theory.nsr", "theory.predict"}
 
 
 def modules_imported(path: Path) -> set[str]:
@@ -98,6 +105,15 @@ def test_imports_point_one_way(module):
         assert RANK[other] < RANK[room], f"{room} imports {other}, which comes after it"
     assert others <= ONLY.get(room, others)
     assert not others & NEVER.get(room, set())
+
+
+def test_only_studies_on_data_sets_reach_up_to_runs():
+    reaching = {
+        module
+        for module, path in MODULES.items()
+        if module.split(".")[0] == "theory" and "runs" in rooms_imported(path)
+    }
+    assert reaching <= ON_DATA
 
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if (SOURCE / room).is_dir()])

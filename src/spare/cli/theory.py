@@ -1,0 +1,95 @@
+"""`spare theory`: the paper's results on early training, run and plotted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from spare.cli.app import Data, Json, Out, Set, app, settings_of
+from spare.cli.console import Bars, write, write_json, write_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spare.api.theory import Studied
+
+theory_app = App(name="theory", help="When and why shortcuts are learned first, as experiments.")
+app.command(theory_app)
+
+Threads = Annotated[int, Parameter(help="Threads to compute with; 0 for all.")]
+
+
+@theory_app.command
+def growth(
+    *, out: Out = None, seed: int = 0, threads: Threads = 0, set: Set = None, json: Json = False
+) -> None:
+    """How fast a network learns each feature, against the first theorem's lines."""
+    _study("growth", out, seed, threads, set, json)
+
+
+@theory_app.command
+def separability(
+    *, out: Out = None, seed: int = 0, threads: Threads = 0, set: Set = None, json: Json = False
+) -> None:
+    """When the groups of a class part, and how many examples obey the corollary's bounds."""
+    _study("separability", out, seed, threads, set, json)
+
+
+@theory_app.command
+def dominance(
+    *, out: Out = None, seed: int = 0, threads: Threads = 0, set: Set = None, json: Json = False
+) -> None:
+    """How little of the core feature is learned beside a cleaner spurious one."""
+    _study("dominance", out, seed, threads, set, json)
+
+
+@theory_app.command
+def linear(
+    *,
+    out: Out = None,
+    data: Data = None,
+    seed: int = 0,
+    threads: Threads = 0,
+    set: Set = None,
+    json: Json = False,
+) -> None:
+    """The network beside the linear model that it begins as, on Colored MNIST."""
+    _study("linear", out, seed, threads, set, json, data)
+
+
+def _study(
+    name: str,
+    out: Path | None,
+    seed: int,
+    threads: int,
+    pairs: list[str] | None,
+    json: bool,
+    data: Path | None = None,
+) -> None:
+    with Bars() as bars:
+        from spare.api.theory import run_study
+
+        done = run_study(
+            name,
+            seed=seed,
+            out=out,
+            data=data,
+            threads=threads,
+            progress=bars.progress(),
+            settings=settings_of(pairs),
+        )
+    _print(done, json)
+
+
+def _print(done: Studied, json: bool) -> None:
+    if json:
+        from spare.theory.study import plain
+
+        facts = plain(done.study.facts)
+        write_json({"study": done.study.name, "facts": facts, "folder": str(done.folder)})
+        return
+    write_text(f"{done.study}\n")
+    write(f"Figure: {done.folder / done.study.name}.png")
+    write(f"Tables: {done.folder / done.study.name}-*.csv")
+    write(f"Report, to be opened in a browser: {done.page}")
