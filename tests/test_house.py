@@ -63,8 +63,8 @@ NEVER = {
     "findings": {"datasets"},
     "theory": {"methods", "objectives", "findings"},
 }
-#: The studies of the theory that train on data sets as everyone does; the others simulate.
-ON_DATA = {"theory.reliance", "theory.nsr", "theory.predict"}
+#: Where the studies of the theory on data sets train as everyone does; the others simulate.
+ON_DATA = {"theory.early", "theory.nsr"}
 
 
 def modules_imported(path: Path) -> set[str]:

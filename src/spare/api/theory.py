@@ -63,6 +63,8 @@ def run_study(
     }
     if command.needs_data:
         given["data"] = as_path(data)
+    if command.keeps_runs:
+        given["runs"] = folder_for(out, "theory") / f"{name}-runs"
     with limited_threads(threads):
         study = command.function(seed=seed, progress=progress_or_stderr(progress), **given)
     return written(study, out)

@@ -58,6 +58,34 @@ def linear(
     _study("linear", out, seed, threads, set, json, data)
 
 
+@theory_app.command
+def reliance(
+    *,
+    out: Out = None,
+    data: Data = None,
+    seed: int = 0,
+    threads: Threads = 0,
+    set: Set = None,
+    json: Json = False,
+) -> None:
+    """How the output moves when only the color, or only the digit, is left of an image."""
+    _study("reliance", out, seed, threads, set, json, data)
+
+
+@theory_app.command
+def nsr(
+    *,
+    out: Out = None,
+    data: Data = None,
+    seed: int = 0,
+    threads: Threads = 0,
+    set: Set = None,
+    json: Json = False,
+) -> None:
+    """Worst groups of several methods as the colors of Colored MNIST become noisy. Resumable."""
+    _study("nsr", out, seed, threads, set, json, data)
+
+
 def _study(
     name: str,
     out: Path | None,

@@ -16,6 +16,8 @@ from typing import NamedTuple
 from spare.theory.dominance import DominanceOptions, dominance
 from spare.theory.growth import GrowthOptions, growth
 from spare.theory.linear import LinearOptions, linear
+from spare.theory.nsr import NsrOptions, nsr
+from spare.theory.reliance import RelianceOptions, reliance
 from spare.theory.separability import SeparabilityOptions, separability
 from spare.theory.study import Study
 
@@ -28,6 +30,8 @@ class Command(NamedTuple):
     options: type
     #: Whether it takes the folder of data sets.
     needs_data: bool
+    #: Whether it makes runs, which are kept below the study's folder.
+    keeps_runs: bool = False
 
 
 STUDIES = {
@@ -35,6 +39,8 @@ STUDIES = {
     "separability": Command(separability, SeparabilityOptions, False),
     "dominance": Command(dominance, DominanceOptions, False),
     "linear": Command(linear, LinearOptions, True),
+    "reliance": Command(reliance, RelianceOptions, True),
+    "nsr": Command(nsr, NsrOptions, True, keeps_runs=True),
 }
 
-__all__ = ["STUDIES", "Study", "dominance", "growth", "linear", "separability"]
+__all__ = ["STUDIES", "Study", "dominance", "growth", "linear", "nsr", "reliance", "separability"]

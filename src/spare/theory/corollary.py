@@ -70,10 +70,10 @@ class Training(NamedTuple):
     precision: str
 
 
-def measure(mixture: Mixture, width: int, options: Training, seed: int) -> Measured:
+def measure(mixture: Mixture, width: int, options: Training, seed: int, draw: int = 0) -> Measured:
     """Train the network of the theory, and put its outputs beside what the corollary predicts."""
     dtype = precision_named(options.precision)
-    generator = generator_of(seed, 3)
+    generator = generator_of(seed, 3, draw)
     examples = sampled(mixture, generator, dtype=dtype)
     network = symmetric(options.activation, width, mixture.d, generator, dtype)
     check_step(examples.x, options.activation, options.lr)

@@ -66,5 +66,5 @@ def plot(
         axes.plot(sizes, needed, "o-", ms=4, color=COLORS[0], label="needed by 99 %")
         axes.plot(sizes, [d**-ALPHA for d in sizes], "k:", lw=1, label="d^-1/4")
         logarithmic(axes, sizes)
-        label(axes, "d, with n = width = 8 d", "slack / half gap")
+        label(axes, "d, with n = width = 2 d^(5/4)", "slack / half gap")
     return figure
