@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,12 @@ from spare.files.building import no_empty_folders
 from spare.progress import Progress
 from spare.runs.environment import limited_threads
 from spare.runs.values import convert, typed_fields
-from spare.theory import STUDIES, Study
+from spare.theory import STUDIES, Study, predict
+from spare.theory.everything import everything
 from spare.theory.page import write_page
+
+#: Where the runs of a study are kept, below its folder.
+RUNS = "runs"
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,49 @@ def run_study(
     }
     if command.needs_data:
         given["data"] = as_path(data)
-    if command.keeps_runs:
-        given["runs"] = folder_for(out, "theory") / f"{name}-runs"
+    if command.makes_runs:
+        given["runs"] = folder_for(out, "theory") / RUNS
     with limited_threads(threads):
         study = command.function(seed=seed, progress=progress_or_stderr(progress), **given)
     return written(study, out)
+
+
+def run_prediction(
+    task: Any,
+    *,
+    watched: int = 3,
+    seed: int = 0,
+    out: Path | str | None = None,
+    data: Path | str | None = None,
+    threads: int = 0,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Studied:
+    """Predict when data separates, as `spare.theory.predict`, and write it like a study."""
+    with limited_threads(threads):
+        study = predict(
+            task, seed=seed, data=as_path(data), watched=watched,
+            progress=progress_or_stderr(progress), **settings,
+        )  # fmt: skip
+    return written(study, out)
+
+
+def run_all(
+    *,
+    seed: int = 0,
+    out: Path | str | None = None,
+    data: Path | str | None = None,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Iterator[Studied]:
+    """Every study at its usual size, written as soon as it is finished; one page for all."""
+    studies = everything(
+        seed=seed, data=as_path(data), runs=folder_for(out, "theory") / RUNS,
+        progress=progress_or_stderr(progress),
+    )  # fmt: skip
+    with limited_threads(threads):
+        for study in studies:
+            yield written(study, out)
 
 
 def written(study: Study, out: Path | str | None) -> Studied:

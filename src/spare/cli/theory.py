@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from spare.cli.app import Data, Json, Out, Set, app, settings_of
+from spare.cli.app import Common, Data, Json, Out, Set, Task, Threads, app, settings_of
 from spare.cli.console import Bars, write, write_json, write_text
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 theory_app = App(name="theory", help="When and why shortcuts are learned first, as experiments.")
 app.command(theory_app)
-
-Threads = Annotated[int, Parameter(help="Threads to compute with; 0 for all.")]
 
 
 @theory_app.command
@@ -86,6 +84,44 @@ def nsr(
     _study("nsr", out, seed, threads, set, json, data)
 
 
+@theory_app.command
+def predict(
+    task: Task,
+    *,
+    watched: Annotated[int, Parameter(help="Epochs to train before predicting.")] = 3,
+    seed: int = 0,
+    threads: Threads = 0,
+    common: Common | None = None,
+    json: Json = False,
+) -> None:
+    """When the classes of your own data should separate, from the first epochs of training."""
+    with Bars() as bars:
+        from spare.api.theory import run_prediction
+
+        arguments = (common or Common()).arguments()
+        done = run_prediction(
+            task, watched=watched, seed=seed, threads=threads, progress=bars.progress(), **arguments
+        )
+    _print(done, json)
+
+
+@theory_app.command(name="all")
+def all_(
+    *, out: Out = None, data: Data = None, seed: int = 0, threads: Threads = 0, json: Json = False
+) -> None:
+    """Every study at its usual size, and one report: a quarter of an hour on two cores."""
+    with Bars() as bars:
+        from spare.api.theory import run_all
+
+        studies = run_all(seed=seed, out=out, data=data, threads=threads, progress=bars.progress())
+        done = list(studies)
+    if json:
+        write_json([_facts(each) for each in done])
+        return
+    for each in done:
+        _print(each, json)
+
+
 def _study(
     name: str,
     out: Path | None,
@@ -112,12 +148,16 @@ def _study(
 
 def _print(done: Studied, json: bool) -> None:
     if json:
-        from spare.theory.study import plain
-
-        facts = plain(done.study.facts)
-        write_json({"study": done.study.name, "facts": facts, "folder": str(done.folder)})
+        write_json(_facts(done))
         return
     write_text(f"{done.study}\n")
     write(f"Figure: {done.folder / done.study.name}.png")
     write(f"Tables: {done.folder / done.study.name}-*.csv")
     write(f"Report, to be opened in a browser: {done.page}")
+
+
+def _facts(done: Studied) -> dict[str, Any]:
+    from spare.theory.study import plain
+
+    facts = plain(done.study.facts)
+    return {"study": done.study.name, "facts": facts, "folder": str(done.folder)}

@@ -17,17 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from spare.data.task import Task
-from spare.errors import DataError, InputError
+from spare.errors import InputError
 from spare.groups.silhouettes import silhouette
-from spare.images.decode import BadImage, Geometry, decode_to
-from spare.images.decoded import read_image
 from spare.limits import CountOrNone, Range, check_ranges
 from spare.progress import SILENT, Progress
 from spare.report.figures.canvas import COLORS, canvas, plain_text
 from spare.report.sections import Section
+from spare.theory.apart import Parts, digits_apart, masked_apart
 from spare.theory.axes import label
-from spare.theory.colored_digits import color_only, digit_only, palette_colors
-from spare.theory.early import Early, early_of, watch
+from spare.theory.colored_digits import palette_colors
+from spare.theory.early import early_of, watch
 from spare.theory.study import Row, Study, options_of
 from spare.training.outputs import outputs
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 #: The change for the color alone counts as small below this share of that for the digit alone.
 SMALL = 0.1
-#: Gray, for a network whose inputs are normalized.
-GRAY = 0.0
 CMNIST = "cmnist"
 
 CLAIM = (
@@ -81,17 +78,6 @@ class RelianceOptions:
             )
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Some images of a class's majority, whole and taken apart, as the network sees them."""
-
-    full: Tensor
-    shortcut: Tensor
-    core: Tensor
-    #: What is left in each, in words.
-    words: tuple[str, str]
-
-
 def reliance(
     *, seed: int = 0, data: Path | None = None, progress: Progress = SILENT, **settings: Any
 ) -> Study:
@@ -118,7 +104,12 @@ def reliance(
         options.task, seed, options.epochs, data=data, overrides=overrides, progress=progress
     )
     rows_of_class, groups = _class_rows(early.task, options.of_class)
-    parts = _parts(early, options, rows_of_class, groups)
+    majority = int(np.bincount(groups).argmax())
+    chosen = rows_of_class[groups == majority][: options.images]
+    if options.task == CMNIST:
+        parts = digits_apart(early, chosen, palette_colors(options.palette)[majority])
+    else:
+        parts = masked_apart(early, chosen, Path(options.masks))
     per_epoch = early.steps_per_epoch
     every = max(1, per_epoch // options.per_epoch)
     at = sorted({*range(0, options.epochs * per_epoch, every),
@@ -169,44 +160,6 @@ def _class_rows(task: Task, of_class: int) -> tuple[np.ndarray, np.ndarray]:
     rows = np.flatnonzero(np.asarray(task.train.labels) == of_class)
     attribute = next(iter(task.attribute_values))
     return rows, np.asarray(task.train.attributes[attribute])[rows]
-
-
-def _parts(early: Early, options: RelianceOptions, rows: np.ndarray, groups: np.ndarray) -> Parts:
-    majority = np.bincount(groups).argmax()
-    chosen = rows[groups == majority][: options.images]
-    train = early.task.train
-    full = train.inputs.take(chosen)
-    if options.task == CMNIST:
-        typical = train.inputs.take(np.arange(min(len(train), 2000)))
-        colors = palette_colors(options.palette)[int(majority)].expand(len(chosen), -1)
-        shortcut = color_only(full, colors, typical)
-        return Parts(full, shortcut, digit_only(full), ("color only", "digit only"))
-    inside = _masks(Path(options.masks), early, chosen, full)
-    return Parts(
-        full,
-        torch.where(inside, torch.full_like(full, GRAY), full),
-        torch.where(inside, full, torch.full_like(full, GRAY)),
-        ("background only", "foreground only"),
-    )
-
-
-def _masks(folder: Path, early: Early, rows: np.ndarray, full: Tensor) -> Tensor:
-    """Where the foreground is, in the network's view of these images."""
-    choices = early.plan.choices
-    geometry = Geometry(choices["resize"], keep_aspect=choices["keep_aspect"])
-    side = full.shape[-1]
-    inside = torch.zeros(len(rows), 1, side, side, dtype=torch.bool)
-    for number, row in enumerate(rows):
-        path = folder / Path(early.task.names["train"][row]).with_suffix(".png")
-        if not path.is_file():
-            raise DataError(f"there is no mask {path}: put one there for every training image.")
-        try:
-            mask = decode_to(read_image(path), geometry).pixels
-        except BadImage as error:
-            raise DataError(f"the mask {path} cannot be read: {error}.") from error
-        start = (mask.shape[-1] - side) // 2
-        inside[number] = mask[:1, start : start + side, start : start + side] > 127
-    return inside
 
 
 def _changes(model: nn.Module, parts: Parts) -> Row:
