@@ -133,7 +133,7 @@ def test_curves_that_never_reach_a_level_say_so():
 
 
 def test_predict_tells_how_fast_clusters_are_learned():
-    points, labels, _ = shortcut_data(400)
+    points, labels, _ = shortcut_data(600)
     study = predict((points, labels), watched=4, cross_fit=0, early_lr=0.05, model="mlp")
     assert study.facts["promised"]
     assert study.facts["started_epoch"] is not None

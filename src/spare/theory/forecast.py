@@ -8,8 +8,8 @@ separates after about
     e * SCALE * t^POWER
 
 epochs. In the theory the power is 1. A real network, whose layers all move, needs less time for a
-faint feature than that; power and scale are fitted to planted textures of four strengths on one
-pair of classes, and tested on other kinds, classes, networks and rates (benchmarks/predicting.py).
+faint feature than that; power and scale were chosen on planted textures of four strengths, and
+tested on other kinds, classes, networks and rates (benchmarks/predicting.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from spare.theory.linear_clock import LinearClock, reached_at
 
-#: Fitted by benchmarks/predicting.py.
+#: Chosen on what benchmarks/predicting.py calls seen.
 SCALE, POWER = 2.2, 1 / 3
 #: The network has started when its outputs have this correlation with the linear learner's.
 STARTED = 0.8
