@@ -15,12 +15,12 @@ import msgspec
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
-from torch.optim.swa_utils import AveragedModel
 
 from spare.errors import RunError, reason
 from spare.files.reading import parse_json, read_tensors
 from spare.files.writing import write_tensors
 from spare.records.checks import Count
+from spare.training.average import MovingAverage
 from spare.training.device import HOST, random_state, set_random_state
 
 State = dict[str, Tensor]
@@ -49,7 +49,7 @@ class TrainingState:
     model: nn.Module
     optimizer: Optimizer
     #: A moving average of the weights, where there is one.
-    average: AveragedModel | None
+    average: MovingAverage | None
     #: An objective that remembers something.
     objective: nn.Module | None
     position: Position = field(default_factory=Position)

@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from spare.data.task import Split
 from spare.errors import Interrupted, RunError
 from spare.models import torch_seed
 from spare.models.classifier import device_of
 from spare.progress import SILENT, Progress
+from spare.training.average import MovingAverage
 from spare.training.batches import Batches
 from spare.training.checkpoint import Position, State, TrainingState, snapshot
 from spare.training.device import in_precision, own_random_state
@@ -109,7 +109,7 @@ def train(
         state = TrainingState(
             model=model,
             optimizer=_optimizer(model, memory, settings),
-            average=_average(model, settings),
+            average=MovingAverage(model, settings.ema) if settings.ema else None,
             objective=memory,
         )
         source = next(
@@ -171,7 +171,7 @@ def _train_epoch(
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             if state.average is not None:
-                state.average.update_parameters(model)
+                state.average.update()
         position.loss_sum += value * len(index)
         position.loss_count += len(index)
         position.examples_seen += len(index) * getattr(objective, "passes", 1)
@@ -269,10 +269,3 @@ def _without_compiler(optimizer: type[Optimizer]) -> Callable[..., Optimizer]:
     names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     methods = {name: plain(name) for name in names} | {"step": torch.no_grad()(plain("step"))}
     return type(optimizer.__name__, (optimizer,), methods)
-
-
-def _average(model: nn.Module, settings: Settings) -> AveragedModel | None:
-    if not settings.ema:
-        return None
-    average = get_ema_multi_avg_fn(settings.ema)  # type: ignore[no-untyped-call]
-    return AveragedModel(model, multi_avg_fn=average)
