@@ -14,9 +14,9 @@ from spare.data.task import Split, Task
 from spare.errors import InputError, Interrupted, RunError
 from spare.models import ModelChoice, build, builder
 from spare.progress import Progress
-from spare.training import frozen, settings
+from spare.training import frozen
 from spare.training.settings import Settings
-from tests.devices import OnDevice, pretended_device
+from tests.devices import NAME, elsewhere, is_elsewhere
 from tests.pictures import picture_folder
 
 
@@ -86,7 +86,6 @@ def test_backbone_and_head_make_one_network_again():
 
 
 def test_the_backbone_computes_on_the_device_and_everything_kept_is_on_the_host(monkeypatch):
-    monkeypatch.setattr(settings, "DEVICES", ("cpu", "cuda"))
     task, choice = images(""), ModelChoice("small_cnn", frozen=True)
     head = build(builder(ModelChoice("linear"), 2, (64,)), (1,)).state_dict()
     on_host = frozen.with_frozen_layers(task, choice, Settings())
@@ -98,15 +97,15 @@ def test_the_backbone_computes_on_the_device_and_everything_kept_is_on_the_host(
         lambda split, model, *rest: computed_on.append(next(model.parameters()))
         or original(split, model, *rest),
     )  # fmt: skip
-    with pretended_device():
-        there = frozen.with_frozen_layers(task, choice, Settings(device="cuda"))
-        same_network = frozen.full_network(task, choice, Settings(device="cuda"), head)
-    assert all(isinstance(weight, OnDevice) for weight in computed_on)
+    with elsewhere():
+        there = frozen.with_frozen_layers(task, choice, Settings(device=NAME))
+        same_network = frozen.full_network(task, choice, Settings(device=NAME), head)
+    assert all(is_elsewhere(weight) for weight in computed_on)
     assert len(computed_on) == 3  # two splits, and training's again for the network
     rows = np.arange(20)
     assert torch.equal(there.train.inputs.take(rows), on_host.train.inputs.take(rows))
     for name, value in same_network.state_dict().items():
-        assert not isinstance(value, OnDevice)
+        assert not is_elsewhere(value)
         assert torch.equal(value, network.state_dict()[name])
 
 

@@ -28,6 +28,7 @@ from spare.models.small import OF_IMAGES
 from spare.progress import Progress
 from spare.records.record import FORMAT, Request
 from spare.runs.values import convert, plain, typed_fields, written
+from spare.training.device import device_named
 from spare.training.frozen import with_frozen_layers
 from spare.training.selection import rule_named
 from spare.training.settings import Settings
@@ -170,7 +171,7 @@ def make_plan(
     return Plan(
         source=source,
         method=method,
-        settings=Settings(**values["settings"]),
+        settings=Settings(**values["settings"]).on_named_device(),
         model=ModelChoice(**values["model"]),
         choices=choices,
         options=method.options(**values["options"]),
@@ -179,13 +180,12 @@ def make_plan(
 
 
 def check_names(plan: Plan) -> None:
-    """Refuse the name of a rule, a model or a file of weights that does not exist.
-
-    Not for the plan of a record: what that names may be gone, and nothing of it is imported.
-    """
+    """Refuse names of rules, models, weights and devices that do not exist. Not for the plan of a
+    record: what that names may be gone, and nothing of it is imported."""
     if plan.method.trains:
         rule_named(plan.settings.selection)
     check_model(plan.model, plan.given_model)
+    device_named(plan.settings.device)
 
 
 def _refuse_name_twice(

@@ -32,6 +32,7 @@ from spare.records.seal import is_own
 from spare.records.weights_file import read_weights
 from spare.runs.plan import Plan, make_plan
 from spare.text import printable
+from spare.training.device import HOST, is_there
 from spare.training.frozen import full_network
 
 #: Settings that name files, and what they say where they name none.
@@ -239,9 +240,10 @@ def network_with(
     task    with the pictures as they are, not what frozen layers make of them.
     """
     if plan.model.freezes:
-        return full_network(
-            task, plan.model, plan.settings, state, progress, given=plan.given_model
-        )
+        # A record may come from a machine with other devices.
+        device = plan.settings.device if is_there(plan.settings.device) else HOST.type
+        settings = replace(plan.settings, device=device)
+        return full_network(task, plan.model, settings, state, progress, given=plan.given_model)
     shape = shape_of(task.train.inputs)
     # Where training started from does not matter any more, and need not be fetched again.
     from_scratch = replace(plan.model, weights="none")

@@ -32,8 +32,9 @@ from spare.models import Classifier, ModelChoice, build, builder
 from spare.models.classifier import device_of, hash_state
 from spare.models.trunk import Cut, find_cut, rest_builder, rest_of, trunk_output
 from spare.progress import SILENT, Progress
-from spare.training.device import HOST, in_precision, to_host
+from spare.training.device import HOST, device_named, enough_memory, in_precision, to_host
 from spare.training.loading import evaluation_batches
+from spare.training.outputs import evaluation_memory
 from spare.training.settings import Settings
 
 #: Seeds weights that are not loaded: the same for every run, so that the features are too.
@@ -140,7 +141,7 @@ def _network(task: Task, choice: ModelChoice, settings: Settings, given: Given) 
     shape = shape_of(task.train.inputs)
     model = build(builder(choice, len(task.class_names), shape, given), KEY)
     assert isinstance(model, Classifier)
-    return model.to(settings.device)
+    return model.to(device_named(settings.device))
 
 
 def _with_inputs(task: Task, inputs: Mapping[str, Inputs]) -> Task:
@@ -191,9 +192,13 @@ def _parts(
     for mirror in (False, True)[: 1 + mirrored]:
         steps, batches = evaluation_batches(split, size, settings.workers)
         for x in batches:
-            x = x.to(device)
-            x = x.flip(3) if mirror else x
-            with torch.inference_mode(), in_precision(settings.precision, device):
+            with (
+                torch.inference_mode(),
+                in_precision(settings.precision, device),
+                enough_memory(device, *evaluation_memory(size)),
+            ):
+                x = x.to(device)
+                x = x.flip(3) if mirror else x
                 values = model.features(x) if cut is None else trunk_output(model, cut, x)
                 values = to_host(values.clone())
             yield _array(values, cut)
@@ -279,10 +284,12 @@ def _key(
     settings: Settings,
     mirrored: bool,
 ) -> str:
-    """Made of the images, the weights, the split, the precision and the layer."""
+    """Made of the images, the weights, the split, the precision, the device and the layer."""
     about = f"{task.content} {name} {len(task.splits()[name])} {settings.precision}"
     if cut is not None:
         about += f" {cut.layer} {mirrored}"
+    if (kind := device_of(model).type) != HOST.type:  # whose last bits are others
+        about += f" {kind}"
     digest = hashlib.sha256(about.encode())
     hash_state(digest, model.features.state_dict())
     return digest.hexdigest()[:32]

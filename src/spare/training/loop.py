@@ -27,7 +27,7 @@ from spare.progress import SILENT, Progress
 from spare.training.average import MovingAverage
 from spare.training.batches import Batches
 from spare.training.checkpoint import Position, State, TrainingState, snapshot
-from spare.training.device import in_precision, own_random_state
+from spare.training.device import enough_memory, in_precision, own_random_state
 from spare.training.loading import training_batches
 from spare.training.settings import Settings, learning_rate
 
@@ -103,9 +103,10 @@ def train(
     phase
         What progress is reported as.
     """
-    with own_random_state():
+    device = device_of(model)
+    with own_random_state(device), enough_memory(device, *_memory(settings)):
         torch.manual_seed(torch_seed(key))
-        memory = objective.to(device_of(model)) if isinstance(objective, nn.Module) else None
+        memory = objective.to(device) if isinstance(objective, nn.Module) else None
         state = TrainingState(
             model=model,
             optimizer=_optimizer(model, memory, settings),
@@ -131,6 +132,14 @@ def train(
             seconds=position.seconds,
             examples_seen=position.examples_seen,
         )
+
+
+def _memory(settings: Settings) -> tuple[str, str]:
+    """What a step is made of, and what to lower if that is too much."""
+    return (
+        f"training with batches of {settings.batch_size} in {settings.precision}",
+        "lower batch_size, and raise accumulate as much to keep the steps as they are",
+    )
 
 
 def _train_epoch(
