@@ -13,9 +13,11 @@ import torch
 
 from spare.errors import InputError, Interrupted, RunError
 from spare.models import build
+from spare.training import loop
 from spare.training.batches import shuffled
 from spare.training.device import device_named, enough_memory, is_there
 from spare.training.loop import train
+from spare.training.losses import LOOK_EVERY
 from spare.training.outputs import outputs
 from spare.training.settings import Settings
 from tests.devices import BACKEND, NAME, elsewhere, is_elsewhere
@@ -67,6 +69,56 @@ def test_a_checkpoint_moves_between_devices(toy, tmp_path, optimizer, ema):
         back = fit_on(device, toy, settings, objective=Remembering(), checkpoint=file)
         assert all(is_elsewhere(weight) for weight in back.model.parameters())
     assert same(back.last, straight)
+
+
+class Breaks(torch.nn.Module):
+    """A loss that is not a number from some step on."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.at, self.calls = at, 0
+
+    def forward(self, model, x, y, index):
+        self.calls += 1
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        return loss * torch.nan if self.calls >= self.at else loss
+
+
+def test_a_loss_that_is_not_finite_is_caught_soon_and_the_checkpoint_is_from_before(toy, tmp_path):
+    settings, file = replace(SETTINGS, epochs=2, batch_size=4), tmp_path / "x.checkpoint"
+    straight = fit(toy, settings).last
+    with elsewhere() as device:
+        with pytest.raises(Interrupted):
+            fit_on(device, toy, settings, checkpoint=file, progress=stop_after(20))
+        before = file.read_bytes()
+        objective = Breaks(at=11)
+        with pytest.raises(RunError, match=r"loss became nan at epoch 1, step 31 \(learning rate"):
+            fit_on(device, toy, settings, checkpoint=file, objective=objective)
+        assert objective.calls <= 11 + LOOK_EVERY
+        assert file.read_bytes() == before
+        assert same(fit_on(device, toy, settings, checkpoint=file).last, straight)
+
+
+def test_nothing_is_written_that_is_not_finite(toy, tmp_path, monkeypatch):
+    """Not even where a checkpoint is due at every step, before a loss has shown it."""
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    file = tmp_path / "x.checkpoint"
+
+    def infinite_slope(model, x, y, index):
+        weight = model.head.weight
+        pulled = (weight - weight.detach()).abs().sqrt().sum()
+        return torch.nn.functional.cross_entropy(model(x), y) + pulled
+
+    with elsewhere() as device, pytest.raises(RunError, match=r"a weight became .* step 1 "):
+        fit_on(device, toy, checkpoint=file, objective=infinite_slope)
+    assert not file.exists()
+
+
+def test_the_host_waits_for_the_device_now_and_then_but_not_at_each_step(toy):
+    settings = replace(SETTINGS, epochs=1, batch_size=2)  # 200 steps
+    with elsewhere() as device:
+        fit_on(device, toy, settings)
+        assert 200 / LOOK_EVERY <= BACKEND.waits < 20
 
 
 def test_outputs_are_on_the_host_and_the_same(toy):

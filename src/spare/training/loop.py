@@ -6,7 +6,6 @@ continues from a checkpoint ends bit for bit as an undisturbed one does.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from spare.data.task import Split
-from spare.errors import Interrupted, RunError
+from spare.errors import Interrupted
 from spare.models import torch_seed
 from spare.models.classifier import device_of
 from spare.progress import SILENT, Progress
@@ -29,6 +28,7 @@ from spare.training.batches import Batches
 from spare.training.checkpoint import Position, State, TrainingState, snapshot
 from spare.training.device import enough_memory, in_precision, own_random_state
 from spare.training.loading import training_batches
+from spare.training.losses import Losses, check_finite
 from spare.training.settings import Settings, learning_rate
 
 Key = tuple[int, ...]
@@ -159,6 +159,7 @@ def _train_epoch(
     labels = torch.as_tensor(split.labels, dtype=torch.long)
     epoch_key = [*key, position.epoch]
     plan = batches(np.random.default_rng(epoch_key))
+    losses = Losses(position, device)
     model.train()
     for index, x in training_batches(split, plan, epoch_key, position.step, settings.workers):
         rate = learning_rate(settings, position.epoch + position.step / len(plan))
@@ -166,13 +167,7 @@ def _train_epoch(
             group["lr"] = rate
         with in_precision(settings.precision, device):
             loss = objective(model, x.to(device), labels[index].to(device), index)
-        value = loss.item()
-        if not math.isfinite(value):
-            raise RunError(
-                f"the loss became {value} at epoch {position.epoch + 1}, step "
-                f"{position.step + 1} (learning rate {rate:g}): lower lr; the last good checkpoint "
-                f"is kept."
-            )
+        losses.add(loss, len(index), rate)
         (loss / settings.accumulate).backward()  # type: ignore[no-untyped-call]
         position.step += 1
         whole_step = position.step % settings.accumulate == 0 or position.step == len(plan)
@@ -181,20 +176,21 @@ def _train_epoch(
             optimizer.zero_grad(set_to_none=True)
             if state.average is not None:
                 state.average.update()
-        position.loss_sum += value * len(index)
-        position.loss_count += len(index)
         position.examples_seen += len(index) * getattr(objective, "passes", 1)
         done = position.epoch * len(plan) + position.step
         progress.report(phase, done, settings.epochs * len(plan))
         if not whole_step:  # half a step is in no checkpoint
             continue
         if progress.should_stop():
+            check_finite(state, losses)
             clock.save()
             raise Interrupted(
                 "stopped; the checkpoint is written, and the same command continues from it."
             )
         if position.step < len(plan) and clock.since_saved() > CHECKPOINT_SECONDS:
+            check_finite(state, losses)
             clock.save()
+    check_finite(state, losses)
 
 
 def _end_epoch(state: TrainingState, validate: Validate | None) -> None:
