@@ -35,6 +35,14 @@ def test_the_own_loop_page_runs_as_it_stands(capsys):
     assert "worst group: plain" in capsys.readouterr().out
 
 
+def test_the_page_on_scale_runs_as_it_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict = {}
+    for block in blocks(ROOT / "docs" / "scale.md", "python"):
+        exec(compile(block, "docs/scale.md", "exec"), namespace)
+    assert namespace["found"].groups.is_file()
+
+
 def test_the_readmes_two_lines_run():
     import numpy as np
 

@@ -89,7 +89,7 @@ def _told_of_losses() -> Iterator[None]:
         raise
     except RuntimeError as error:
         raise RunError(
-            f"another process of the job has ended or did not answer within {PATIENCE:g} seconds "
+            f"another process of the job has ended or did not answer in time "
             f"({reason(error)[:120]}): see what it said, and start the job again."
         ) from error
 
@@ -158,7 +158,8 @@ def _infer(
     except SpareError as error:  # the others must hear of it, or they would wait
         problem = str(error)
     rows = rows_by_class(class_of) if not problem else {}
-    classes = _agreed(problem, rows, points, (k, k_max, str(clusterer), seed), group)
+    name = clusterer if isinstance(clusterer, str) else type(clusterer).__name__
+    classes = _agreed(problem, rows, points, (k, k_max, name, seed), group)
     given = {} if power is None else {label: power_of(power, label) for label in classes}
     clusters = {}
     for label in classes:
