@@ -66,7 +66,9 @@ def colored_mnist(data: Path, epochs: int, names: list[str]) -> list[dict[str, A
     blind = task.as_seen_by("none")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        stages = Stages(0, Settings(), Path(folder), judge=lambda epoch: ({}, {}))
+        stages = Stages(
+            seed=0, settings=Settings(), folder=Path(folder), judge=lambda epoch: ({}, {})
+        )
         model = stages.train(
             "early", blind, shuffled(len(labels), stages.settings.batch_size),
             settings=replace(stages.settings, epochs=epochs),
