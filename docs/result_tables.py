@@ -258,6 +258,25 @@ def harms(name: str) -> str:
     return "\n".join(as_table(lines))
 
 
+def natural() -> str:
+    """What benchmarks/natural.py discovered: what of a class is taken for which other class."""
+    files = sorted((RESULTS / "natural").glob("discover-*.json"))
+    made = [read_json(file) for file in files]
+    seeds = sorted({row["seed"] for each in made for row in each["rows"]})
+    lines = [["network", "class", *(f"seed {seed}" for seed in seeds)]]
+    for each in made:
+        for name in dict.fromkeys(row["class"] for row in each["rows"] if row["taken_for"]):
+            cells = dict.fromkeys(seeds, "-")
+            for row in each["rows"]:
+                if row["class"] == name and row["taken_for"]:
+                    cells[row["seed"]] = (
+                        f"{row['size']} of {row['of']:,}: {row['taken_for']} "
+                        f"({100 * row['share']:.0f} %)"
+                    )
+            lines.append([each["model"], name, *cells.values()])
+    return "\n".join(as_table(lines))
+
+
 def short_table() -> list[str]:
     """The README's table: no group label anywhere."""
     lines = [["method", "worst group", "average", "seeds", "examples, of plain training's"]]
