@@ -28,6 +28,8 @@ from spare.data.task import Task
 from spare.errors import SpareWarning
 from spare.files.reading import read_json
 from spare.files.writing import write_json
+from spare.findings.associations import picture_statistics
+from spare.findings.taken import resemblances
 from spare.findings.verdict import ALONE, FOUND, LEAST, NONE, WEAK, verdict_of
 from spare.groups.blocks import SMALLEST_BLOCK, Block
 from spare.methods.spare import infer
@@ -85,12 +87,15 @@ def judge(task: Task, plan: Plan, seed: int) -> dict[str, Any]:
     labels = np.asarray(task.train.labels)
     minority = true_minority(task, task.train)
     recovery = minority_recovery(labels, minority, ~inferred.groups.in_majority())
+    alike = resemblances(inferred.groups, inferred.blocks, picture_statistics(task))
     return {
         "overall": verdict["overall"],
         "strength": verdict["strength"],
         "early_epochs": inferred.notes["early_epochs"],
         "classes": [
-            asdict(block) | {name: recovery[label][name] for name in ("recall", "precision")}
+            asdict(block)
+            | {name: recovery[label][name] for name in ("recall", "precision")}
+            | {"alike": alike[label]}
             for label, block in inferred.blocks.items()
         ],
     }
