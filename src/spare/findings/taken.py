@@ -3,8 +3,9 @@
 Natural shortcuts seldom fall apart as planted ones do: frogs on leaves shade into other frogs. But
 nearly all of one cluster may be taken for one and the same class of many, and look like the
 majority of that class in something simple, such as color or sharpness, in which it differs from
-the rest of its own class. That is evidence with a direction. With two classes there is no other
-class to be taken for, and nothing follows.
+the rest of its own class. That is evidence with a direction. A class that is learned a little later
+than another is taken for it too, but not for long: at the last look most of the cluster must still
+be mistaken. With two classes there is no other class to be taken for, and nothing follows.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from spare.groups.blocks import Block
     from spare.groups.result import Groups
 
-#: Share of a cluster that is taken for the same other class, and the most that is right.
-TAKEN, RIGHT = 0.8, 0.1
+#: Share of a cluster that is taken for the same other class, and the most that is right: when the
+#: class was clearest, and at the last look.
+TAKEN, RIGHT, STILL_RIGHT = 0.8, 0.1, 0.5
 #: A cluster of fewer examples says nothing, and one of more than this share of its class says that
 #: the class is not learned yet: digits without a shortcut have such clusters of 40 % and more.
 FEWEST, MOST = 20, 0.4
@@ -56,6 +58,9 @@ def taken_blocks(
         for number, cluster in enumerate(described[name].get("clusters", [])[1:], start=1):
             other = cluster["mistaken_for"]
             if other is None or not _is_taken(cluster, sum(evidence.sizes)):
+                continue
+            looks = described[name].get("by_epoch", [])
+            if looks and (looks[-1]["accuracy"][number] or 0.0) > STILL_RIGHT:
                 continue
             inside = groups.ids == evidence.first_id + number
             rest = (groups.labels == label) & ~inside
