@@ -31,7 +31,7 @@ from spare.files.writing import write_json
 from spare.findings.associations import picture_statistics
 from spare.findings.describe import describe_groups
 from spare.findings.taken import resemblances, taken_blocks
-from spare.findings.verdict import ALONE, FOUND, LEAST, NONE, WEAK, verdict_of
+from spare.findings.verdict import ALONE, FOUND, LEAST, NONE, WEAK, strength_of, verdict_of
 from spare.groups.blocks import SMALLEST_BLOCK, Block
 from spare.methods.spare import infer
 from spare.runs.plan import Plan
@@ -39,7 +39,7 @@ from spare.training.metrics import minority_recovery, true_minority
 from spare.training.stages import Stages
 
 #: `shortcut found` begins so much above everything that has none.
-MARGIN = 0.04
+MARGIN = 0.03
 
 
 def main() -> None:
@@ -89,10 +89,11 @@ def judge(task: Task, plan: Plan, seed: int) -> dict[str, Any]:
     evenly = np.full(len(labels), 1 / len(labels))
     described = describe_groups(task, inferred.groups, evenly, inferred.early_outputs)
     taken = taken_blocks(inferred.groups, described, task.class_names, statistics)
-    verdict = verdict_of(task, inferred.blocks, inferred.notes["separated_at"], taken)
+    alike = resemblances(inferred.groups, inferred.blocks, statistics)
+    epoch = inferred.notes["separated_at"]
+    verdict = verdict_of(task, inferred.blocks, epoch, taken, alike)
     minority = true_minority(task, task.train)
     recovery = minority_recovery(labels, minority, ~inferred.groups.in_majority())
-    alike = resemblances(inferred.groups, inferred.blocks, statistics)
     return {
         "overall": verdict["overall"],
         "strength": verdict["strength"],
@@ -158,10 +159,14 @@ def _what(row: dict[str, Any]) -> str:
 
 
 def strengths_of(row: dict[str, Any]) -> list[float]:
-    """The clarity of every class whose block is large enough to say something, highest first."""
+    """The strength of every class whose block is large enough to say something, highest first."""
     names = Block.__dataclass_fields__
-    blocks = [Block(**{k: v for k, v in one.items() if k in names}) for one in row["classes"]]
-    return sorted((b.clarity for b in blocks if b.size >= SMALLEST_BLOCK), reverse=True)
+    strengths = []
+    for one in row["classes"]:
+        block = Block(**{name: value for name, value in one.items() if name in names})
+        if block.size >= SMALLEST_BLOCK:
+            strengths.append(strength_of(block, one["alike"]))
+    return sorted(strengths, reverse=True)
 
 
 def second(row: dict[str, Any]) -> float:

@@ -19,9 +19,9 @@ from spare.groups.clusters import cluster_class
 from tests.conftest import toy_task
 
 
-def verdict_on(size=100, right=0.0, silhouette=0.95):
+def verdict_on(size=100, right=0.0, silhouette=0.95, alike=None):
     block = Block(size, size / 1000, right, 1.0, silhouette, taken_for=1, taken_share=1 - right)
-    return class_verdict(block, toy_task())
+    return class_verdict(block, toy_task(), alike)
 
 
 def test_a_mistaken_block_far_from_the_rest_is_a_shortcut():
@@ -43,9 +43,15 @@ def test_a_block_that_is_partly_right_or_near_or_tiny_is_none(block):
 
 
 def test_a_near_miss_is_weak_evidence_and_one_cluster_is_none():
-    assert verdict_on(right=0.45)["verdict"] == WEAK
-    assert verdict_on(silhouette=0.5)["verdict"] == WEAK
+    assert verdict_on(right=0.42)["verdict"] == WEAK
+    assert verdict_on(silhouette=0.52)["verdict"] == WEAK
     assert verdict_on(size=0) == {"verdict": NONE, "strength": None, "block": 0}
+
+
+def test_a_block_that_looks_like_the_other_class_counts_for_more():
+    assert verdict_on(silhouette=0.52, alike=0.75)["verdict"] == WEAK
+    found = verdict_on(silhouette=0.52, alike=0.95)
+    assert (found["verdict"], found["alike"]) == (FOUND, 0.95)
 
 
 def test_two_classes_make_a_shortcut_and_one_does_not():

@@ -203,14 +203,14 @@ def test_the_verdict_is_given_with_the_numbers_behind_it(tmp_path):
     task = folder_of(tmp_path / "made")
     clear = Block(10, 0.1, right=0.1, learned=1.0, silhouette=0.93, taken_for=1, taken_share=0.9)
     blocks = {0: clear, 1: replace(clear, size=0)}
-    folder_of(tmp_path / "found", verdict=verdict_of(task, blocks, 1))
+    folder_of(tmp_path / "found", verdict=verdict_of(task, blocks, 1, alike={0: 0.84}))
     text = " ".join("".join(Checked(page_of(tmp_path / "found")).text).split())
     assert "Verdict: weak evidence (after epoch 1)" in text
     assert (
         "Verdict on this class: weak evidence: 10 examples (10.0 % of the class) lie outside the "
-        "largest cluster, and 10.0 % of them are right; 90.0 % are taken for dog. Silhouette 0.930 "
-        "less the share that is right is 0.83; a shortcut is found where two classes have "
-        "0.57 or more." in text
+        "largest cluster, and 10.0 % of them are right; 90.0 % are taken for dog. Silhouette "
+        "0.930, resemblance to dog 0.84 (0.5 is none). All this makes a strength of 0.87; a "
+        "shortcut is found where two classes have 0.56 or more." in text
     )
     assert "Verdict on this class: none found: one cluster." in text
 

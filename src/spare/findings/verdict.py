@@ -5,7 +5,11 @@ largest cluster, its block, lie far from the rest and are taken for another clas
 clarity (groups/blocks.py) is high. Hard examples form blocks too, but such a block is partly right,
 or shades into the rest. Wrong labels in data that is otherwise easy look just like a shortcut.
 
-The clarity of all classes together is the second highest: one such class alone may be an accident,
+Where there are pictures, a block that looks like the class that it is taken for (taken.py) counts
+for more: hard examples are mistaken for many reasons, victims of a shortcut for one that can be
+seen. A class's strength is its clarity, and what this resemblance has beyond 0.8.
+
+The strength of all classes together is the second highest: one such class alone may be an accident,
 and a shortcut that leads from one class to another shows in both. One alone is weak evidence, if
 it is very clear. benchmarks/verdict.py measures how clear data without a shortcut comes out, and so
 how often the verdict is wrong.
@@ -24,9 +28,11 @@ from spare.groups.blocks import SMALLEST_BLOCK, Block
 from spare.records.record import ClassVerdict, TakenBlock, Verdict
 
 FOUND, WEAK, NONE = "shortcut found", "weak evidence", "none found"
-#: The least clarity for each verdict, set by benchmarks/verdict.py: the first is above all data
+#: What a block gains for each unit of resemblance beyond what hard examples often have.
+GAIN, USUAL = 1.0, 0.8
+#: The least strength for each verdict, set by benchmarks/verdict.py: the first is above all data
 #: without a shortcut in its bank, the second above nineteen of twenty.
-LEAST = {FOUND: 0.57, WEAK: 0.46}
+LEAST = {FOUND: 0.56, WEAK: 0.5}
 #: One class alone must be this clear to be weak evidence.
 ALONE = 0.8
 
@@ -43,9 +49,19 @@ def verdict_of(
     blocks: Mapping[Any, Block],
     epoch: int | None,
     taken: Mapping[str, TakenBlock] | None = None,
+    alike: Mapping[Any, float | None] | None = None,
 ) -> Verdict:
-    """The verdict on every class by its block and by what of it is taken for another class."""
-    classes = {task.class_names[c]: class_verdict(block, task) for c, block in blocks.items()}
+    """The verdict on every class by its block and by what of it is taken for another class.
+
+    Parameters
+    ----------
+    alike
+        By class, how much its block looks like the class that it is taken for, where that is known.
+    """
+    classes = {
+        task.class_names[label]: class_verdict(block, task, (alike or {}).get(label))
+        for label, block in blocks.items()
+    }
     for name, block in (taken or {}).items():
         if classes[name]["verdict"] == NONE:
             classes[name] |= {"verdict": WEAK, "taken": block}
@@ -56,14 +72,25 @@ def verdict_of(
     return {**together, "epoch": epoch, "classes": classes}
 
 
-def class_verdict(block: Block, task: Task) -> ClassVerdict:
+def strength_of(block: Block, alike: float | None) -> float:
+    """How much a class looks like one with a shortcut.
+
+    >>> block = Block(40, 0.04, right=0.25, learned=1.0, silhouette=0.75)
+    >>> strength_of(block, None), strength_of(block, 0.7), strength_of(block, 1.0)
+    (0.5, 0.5, 0.7)
+    """
+    return block.clarity + GAIN * max(0.0, (alike or 0.0) - USUAL)
+
+
+def class_verdict(block: Block, task: Task, alike: float | None = None) -> ClassVerdict:
     """The verdict on one class, with the numbers behind it."""
     if block.size < SMALLEST_BLOCK:
         return {"verdict": NONE, "strength": None, "block": block.size}
+    strength = strength_of(block, alike)
     taken_for = None if block.taken_for is None else task.class_names[block.taken_for]
-    return {
-        "verdict": in_words(block.clarity),
-        "strength": block.clarity,
+    verdict: ClassVerdict = {
+        "verdict": in_words(strength),
+        "strength": strength,
         "block": block.size,
         "small": block.share,
         "learned": block.learned,
@@ -72,10 +99,13 @@ def class_verdict(block: Block, task: Task) -> ClassVerdict:
         "taken_for": taken_for,
         "taken_share": block.taken_share,
     }
+    if alike is not None:
+        verdict["alike"] = alike
+    return verdict
 
 
 def in_words(strength: float | None) -> str:
-    """The verdict that a clarity stands for.
+    """The verdict that a strength stands for.
 
     >>> in_words(0.99), in_words(0.5), in_words(0.3), in_words(None)
     ('shortcut found', 'weak evidence', 'none found', 'none found')

@@ -131,6 +131,8 @@ class ClassVerdict(TypedDict):
     #: The class that most of the block is taken for, and how much of it.
     taken_for: NotRequired[str | None]
     taken_share: NotRequired[Fraction]
+    #: How much the block looks like that class: 0.5 is no more than the rest of its own class does.
+    alike: NotRequired[Fraction]
     taken: NotRequired[TakenBlock]
 
 

@@ -70,7 +70,7 @@ def render(
             confusion=_confusion(record, table),
             attributes=_attributes(record),
             scores=_scores(record),
-            least_clarity=LEAST[FOUND],
+            least_strength=LEAST[FOUND],
             side=SIDE,
             data=script_data({number: panel.examples for number, panel in panels.items()}),
             missing=sum(panel.missing for panel in panels.values()),

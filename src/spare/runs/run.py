@@ -21,7 +21,7 @@ from spare.data.task import Task
 from spare.errors import InputError, SpareError, SpareWarning, reason
 from spare.findings.associations import associations_of, picture_statistics
 from spare.findings.describe import components, describe_groups
-from spare.findings.taken import taken_blocks
+from spare.findings.taken import resemblances, taken_blocks
 from spare.findings.verdict import verdict_of
 from spare.limits import check_seed
 from spare.methods import METHODS, Fitted
@@ -253,17 +253,19 @@ def _findings(
         "associations": [],
     }
     taken: dict[str, TakenBlock] = {}
+    alike: dict[Any, float | None] = {}
     if sees != "train":  # true groups go with their own attributes: that is no finding
         groups, described = inferred.groups, findings["discovery"] or {}
         try:
             statistics = picture_statistics(data)
             findings["associations"] = associations_of(data, groups, seed, statistics)
             taken = taken_blocks(groups, described, task.class_names, statistics)
+            alike = resemblances(groups, inferred.blocks, statistics)
         except (SpareError, OSError) as error:  # a picture that is gone costs no training
             note = f"what clusters go with is not known: {reason(error)}."
             warn(note, SpareWarning, stacklevel=2)
     if inferred.blocks:
         epoch = inferred.notes["separated_at"]
-        findings["verdict"] = verdict_of(task, inferred.blocks, epoch, taken)
+        findings["verdict"] = verdict_of(task, inferred.blocks, epoch, taken, alike)
     progress.report("findings", 1, 1)
     return findings
