@@ -78,9 +78,11 @@ def test_early_training_is_that_of_discover():
         early_of((points, labels), 0, 2, overrides={"erly_lr": "0.05"})
 
 
-def test_a_linear_learner_knows_gradient_flow():
+@pytest.mark.parametrize("width", [20, 200])
+def test_a_linear_learner_knows_gradient_flow(width):
     """Against small explicit steps of gradient descent on the same standardized inputs."""
     points, labels, _ = shortcut_data(120)
+    points = np.random.default_rng(2).normal(size=(120, width)) + labels[:, None] * 0.5
     clock = clock_of(points, labels)
     x = points.astype(float) - points.mean(0)
     x *= np.sqrt(x.shape[1] / (x**2).sum(1).mean())

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+#: What is swept, where there is little room.
+SHORT = {"width": "width", "n": "n", "d": "d, n = width = 2 d"}
+
+
 def by_line(curves: Sequence[Row]) -> list[list[Row]]:
     """The rows of each activation and feature, by step."""
     lines: dict[tuple[str, str], list[Row]] = {}
@@ -51,7 +55,7 @@ def plot(
             each = errors[name]
             sizes |= set(each["sizes"])
             third.plot(each["sizes"], each["errors"], "o-", ms=3, lw=1, color=COLORS[number],
-                       label=f"{SWEEPS[name]}: exponent {each['exponent']:.2f}")  # fmt: skip
+                       label=f"{SHORT[name]}: exponent {each['exponent']:.2f}")  # fmt: skip
         logarithmic(third, sizes)
         label(third, "size", "relative error of the slope")
     return figure

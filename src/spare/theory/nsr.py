@@ -48,6 +48,9 @@ class NsrOptions:
     #: 0 for the paper's 50,000.
     train_size: CountOrNone = 6000
     epochs: Count = 5
+    #: Copies of its mistakes that JTT trains with; 0 for the preset's 500, which would take hours
+    #: with the many mistakes of a model that has seen little.
+    upweight: CountOrNone = 20
     #: Runs at a time; 0 for all cores.
     jobs: Annotated[int, Range(0, 1024)] = 0
 
@@ -85,6 +88,7 @@ def nsr(
     """
     options = options_of(NsrOptions, settings)
     rows: list[Row] = []
+    more = {"upweight": options.upweight} if options.upweight and "jtt" in options.methods else {}
     with _kept(runs) as folder:
         for noise in options.noises:
             done = bench(
@@ -92,7 +96,8 @@ def nsr(
                 options.methods,
                 [seed + each for each in options.seeds],
                 folder / f"noise-{noise:g}",
-                overrides={
+                overrides=more
+                | {
                     "color_noise": noise,
                     "palette": options.palette,
                     "p_corr": options.p_corr,

@@ -25,7 +25,7 @@ from spare.report.sections import Section
 from spare.theory.axes import label
 from spare.theory.early import Early, early_of, watch
 from spare.theory.forecast import WITHIN, Forecast, forecast
-from spare.theory.linear_clock import APART, LinearClock, clarity_of, linear_clock
+from spare.theory.linear_clock import APART, TIMES, LinearClock, clarity_of, linear_clock
 from spare.theory.study import Row, Study
 from spare.training.outputs import outputs
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: The linear learner gets at most so many examples, and images of at most so many pixels a side.
-MOST_EXAMPLES, MOST_PIXELS = 1500, 32
+MOST_EXAMPLES, MOST_PIXELS = 10_000, 32
+#: From so many on, the linear learner is looked at less often: clusters of many examples take time.
+MANY = 3000
 EPOCHS = Range(1, 1000)
 
 CLAIM = (
@@ -94,9 +96,9 @@ def predict(
         looks.append(outputs(model, split, early.settings).logits.numpy())
 
     watch(early, seed, at, look, progress)
-    progress.report("inference", 0, 1)
-    clock = linear_clock(_small(split.inputs.take(np.arange(len(split)))), labels, seed=seed)
-    progress.report("inference", 1, 1)
+    times = TIMES if len(rows) < MANY else TIMES[::3]
+    inputs = _small(split.inputs.take(np.arange(len(split))))
+    clock = linear_clock(inputs, labels, times=times, seed=seed)
     epochs = [step / per_epoch for step in at]
     told = forecast(clock, epochs, looks)
     clusters = _clusters(early.task, labels, epochs, looks, seed)
@@ -104,7 +106,7 @@ def predict(
     budget = _budget(early)
     facts = {
         "promised": told.promised,
-        "most_clarity_of_linear_learner": told.most_clarity,
+        "most_clarity": told.most_clarity,
         "linear_time": told.linear_time,
         "started_epoch": told.started,
         "predicted_epoch": told.epoch,
@@ -154,6 +156,7 @@ def _small(inputs: Tensor) -> np.ndarray:
 
 
 def _matched(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """As separation sees them: classes are predicted as often as they occur."""
     return np.asarray(logits + class_offsets(logits, labels))
 
 
@@ -180,7 +183,7 @@ def _clusters(
         for code in range(int(of_class.codes.max()) + 1):
             inside = members[of_class.codes == code]
             means = margins[:, inside].mean(1)
-            slope = np.polyfit(np.array(epochs)[late], means[late], 1)[0] if late.sum() > 1 else 0.0
+            slope = np.polyfit(np.array(epochs)[late], means[late], 1)[0]
             rows.append(
                 {
                     "class": task.class_names[int(name)],
@@ -235,20 +238,23 @@ def _sections(
             [
                 "The margin is the logit of the label above the largest other; where it falls, the "
                 "cluster is being learned as another class.",
-                f"The classes have a clarity of {clarity:.2f} now ({APART:g} is apart).",
-                *_advice(told, watched, budget, early),
+                f"The classes' clarity is {clarity:.2f} now; from {APART:g} on they are apart.",
+                *_advice(told, clarity, watched, budget),
             ],
         )
     ]
 
 
-def _advice(told: Forecast, watched: int, budget: int, early: Early) -> list[str]:
+def _advice(told: Forecast, clarity: float, watched: int, budget: int) -> list[str]:
     """What the prediction means for `discover`."""
+    if clarity >= APART:
+        return ["APART: the classes have fallen apart already, and 'spare discover' will find it."]
     if not told.promised:
         return [
             "NOT PROMISED: a linear learner on these inputs does not separate the classes at any "
             f"time (its clarity is at most {told.most_clarity:.2f}), so the theory promises "
-            "nothing: there may be no shortcut, or one that is not a linear feature of the inputs."
+            "nothing: there may be no shortcut, one that is not a linear feature of the inputs, "
+            "or one with very few exceptions."
         ]
     if told.epoch is None:
         return [
@@ -258,18 +264,13 @@ def _advice(told: Forecast, watched: int, budget: int, early: Early) -> list[str
     lines = [
         "PROMISED: a linear learner on these inputs separates the classes, at its time "
         f"{told.linear_time:.0f}. By the network's own speed that is after epoch "
-        f"{told.epoch:.1f}, give or take a factor of two."
+        f"{told.epoch:.0f} or so; with networks unlike those it was tried on it may be several "
+        "times sooner or later (docs/theory.md)."
     ]
-    epochs = early.plan.settings.epochs
     if told.epoch > budget:
-        share = min(1.0, told.epoch / epochs)
         lines.append(
-            f"'spare discover' stops looking after epoch {budget} here: "
-            + (
-                f"use --set early_budget={share:.2f}."
-                if told.epoch <= epochs
-                else f"raise the learning rate (early_lr) by {told.epoch / budget:.0f}."
-            )
+            f"'spare discover' stops looking after epoch {budget} here: if it finds nothing, try a "
+            f"larger early_budget."
         )
     return lines
 
