@@ -14,9 +14,10 @@ from spare.theory import nsr, predict, reliance
 from spare.theory.apart import masked_apart
 from spare.theory.colored_digits import color_only, digit_only, palette_colors
 from spare.theory.early import Early, early_of, watch
-from spare.theory.forecast import POWER, SCALE, forecast
+from spare.theory.forecast import POWER, SCALE, Forecast, forecast
 from spare.theory.linear_clock import LinearClock, linear_clock, reached_at
 from spare.theory.noisy_colors import load, noise_to_signal, noisy
+from spare.theory.predict import advice
 
 TIMES = np.logspace(-1, 4, 11)
 
@@ -143,9 +144,25 @@ def test_predict_tells_how_fast_clusters_are_learned():
     assert {row["class"] for row in rows} == {"0", "1"}
     small = min(rows, key=lambda row: row["margin"])
     assert small["margin"] < 0 < max(row["margin"] for row in rows)
-    assert "PROMISED" in str(study)
+    assert ("APART" in str(study)) == (study.facts["clarity_now"] >= 0.7)
     with pytest.raises(InputError, match=r"^watched is at least 1|^watched is from 1"):
         predict((points, labels), watched=0)
+
+
+@pytest.mark.parametrize(
+    ("told", "clarity", "said"),
+    [
+        (Forecast(None, 0.1, 1.0, None), 0.9, ["APART: the classes have fallen apart already"]),
+        (Forecast(None, 0.1, 1.0, None), 0.2, ["NOT PROMISED: a linear learner"]),
+        (Forecast(30.0, 0.9, None, None), 0.2, ["PROMISED, but after 3 epochs the network has"]),
+        (Forecast(30.0, 0.9, 0.5, 4.0), 0.2, ["PROMISED: a linear learner"]),
+        (Forecast(30.0, 0.9, 2.0, 14.0), 0.2, ["PROMISED: a linear", "'spare discover' stops"]),
+    ],
+)
+def test_advice_says_what_is_known(told, clarity, said):
+    lines = advice(told, clarity, watched=3, budget=6)
+    assert len(lines) == len(said)
+    assert all(line.startswith(start) for line, start in zip(lines, said, strict=True))
 
 
 def test_reliance_is_on_the_color(real_data):
