@@ -1,6 +1,7 @@
 # make demo      set-up (virtual environment and package: 2 minutes), then a first look: 1 minute
 # make test      the same set-up, then every check that CI runs: 5 minutes on two cores
 # make long      the tests that take longer than that
+# make spark     the tests of the Spark engine, after installing it, and Java where that is possible
 # make check-all the tool hurt on purpose, four hours (ONLY=kills,disks for some); docs/reliability.md
 # make results   the tables of docs/results.md and README.md, from results/
 # make clean     removes the virtual environment and runs/
@@ -10,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test types unit browser long check-all results clean
+.PHONY: demo test types unit browser long spark check-all results clean
 
 demo: $(READY)
 	$(BIN)/spare demo
@@ -35,6 +36,13 @@ browser:
 
 long: $(READY)
 	$(BIN)/python -m pytest -m long
+
+spark: $(READY)
+	@command -v java >/dev/null || \
+		{ apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless; } >/dev/null 2>&1 || \
+		echo "Java is missing and could not be installed: the tests that need it are skipped"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "long or not long" -rs tests/engines/test_spark.py
 
 # atheris has wheels for few versions of Python: without it, only the fuzzing fails.
 check-all: $(READY)

@@ -24,6 +24,7 @@ ROOMS = [
     "images",
     "synthetic",
     "datasets",
+    "engines",
     "models",
     "training",
     "objectives",

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     )
     from spare.data.task import Split, Task
     from spare.datasets import Dataset
+    from spare.engines import infer_groups
+    from spare.engines.outputs import ClusteredOutputs, cluster_outputs
     from spare.errors import SpareError, SpareWarning
-    from spare.groups.clusters import infer_groups
     from spare.groups.result import ClassEvidence, Groups
     from spare.groups.sampler import ImportanceSampler
     from spare.groups.silhouettes import silhouette
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Bench": "spare.api",
     "ClassEvidence": "spare.groups.result",
+    "ClusteredOutputs": "spare.engines.outputs",
     "Dataset": "spare.datasets",
     "Discovery": "spare.api",
     "Groups": "spare.groups.result",
@@ -55,11 +57,12 @@ _HOMES = {
     "Split": "spare.data.task",
     "Task": "spare.data.task",
     "bench": "spare.api",
+    "cluster_outputs": "spare.engines.outputs",
     "compare": "spare.api",
     "discover": "spare.api",
     "figure": "spare.api",
     "importance_weights": "spare.groups.weights",
-    "infer_groups": "spare.groups.clusters",
+    "infer_groups": "spare.engines",
     "load_run": "spare.api",
     "silhouette": "spare.groups.silhouettes",
     "train": "spare.api",
@@ -68,6 +71,7 @@ _HOMES = {
 __all__ = [
     "Bench",
     "ClassEvidence",
+    "ClusteredOutputs",
     "Dataset",
     "Discovery",
     "Groups",
@@ -79,6 +83,7 @@ __all__ = [
     "Split",
     "Task",
     "bench",
+    "cluster_outputs",
     "compare",
     "discover",
     "figure",

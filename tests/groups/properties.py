@@ -200,7 +200,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "infer_groups": (
         spare.infer_groups,
         {"outputs": ARRAY, "labels": LABELS, "k": 2, "k_max": 3, "power": 1, "seed": 0,
-         "clusterer": "kmeans", "map": map},
+         "clusterer": "kmeans", "engine": "local", "map": map},
     ),
     "importance_weights": (
         spare.importance_weights,

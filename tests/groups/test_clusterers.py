@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import sys
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
@@ -17,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import spare
 from spare.errors import InputError
 from spare.groups.clusterers import CLUSTERERS, NearestMean, check_name, clusterer_named
-from spare.groups.clusters import cluster_class
+from spare.groups.one_class import cluster_class
 from tests.groups.test_clusters import blobs
 
 ZEROS = np.zeros(100, int)
@@ -46,6 +47,8 @@ def module(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", CLUSTERERS)
 def test_every_named_clusterer_finds_clear_clusters_and_assigns_others(name):
+    if name == "pam":
+        pytest.importorskip("kmedoids", reason="the package kmedoids (extra: pam) is missing")
     groups = spare.infer_groups(blobs([60, 30, 10]), ZEROS, clusterer=name)
     assert groups.evidence[0].sizes == [60, 30, 10]
     others = blobs([4, 5, 6], seed=7)
@@ -55,6 +58,12 @@ def test_every_named_clusterer_finds_clear_clusters_and_assigns_others(name):
 def test_a_name_is_seeded():
     assert clusterer_named("kmeans", 5).random_state == 5
     assert clusterer_named("gmm", 6).random_state == 6
+
+
+def test_exact_medoids_without_their_package_are_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kmedoids", None)
+    with pytest.raises(InputError, match="spare-ml\\[pam\\]"):
+        spare.infer_groups(blobs([6, 4]), [0] * 10, clusterer="pam")
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():

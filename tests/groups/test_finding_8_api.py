@@ -8,7 +8,7 @@ import torch
 
 import spare
 from spare.errors import InputError
-from spare.groups import clusters
+from spare.groups import one_class
 
 POINTS = np.random.default_rng(0).normal(size=(6, 3))
 LABELS = [0, 0, 0, 1, 1, 1]
@@ -124,7 +124,7 @@ def test_finding_4_a_search_that_is_left_out_changes_nothing(gap, monkeypatch):
         for seed in (16, 22, 27):
             points = np.random.default_rng(seed).normal(size=(2, 2))
             points = np.concatenate([points, points[:1] + gap, points[1:] - gap])
-            clustered = clusters.cluster_class(points)
+            clustered = one_class.cluster_class(points)
             results.append((clustered.codes.tolist(), clustered.scores))
-        monkeypatch.setattr(clusters, "_all_apart", lambda points: False)
+        monkeypatch.setattr(one_class, "_all_apart", lambda points: False)
     assert quick == full

@@ -104,3 +104,17 @@ def test_bad_input_is_refused(points, labels, says):
 def test_an_unknown_metric_is_refused():
     with pytest.raises(InputError, match="euclidean"):
         spare.silhouette([[0.0], [1.0], [2.0]], [0, 0, 1], metric="cosine")
+
+
+@pytest.mark.parametrize("gap", [1e-6, 1e-3, 0.1])
+@pytest.mark.parametrize("d", [1, 2, 5, 20])
+def test_many_points_lose_nothing_where_clumps_are_tight_or_far_apart(gap, d):
+    """So many that float32 is used where it is safe: dense clumps, also several in one cluster."""
+    rng = np.random.default_rng(d)
+    middles = rng.normal(0, 1, (6, d))
+    of = rng.choice(6, 4000, p=[0.6, 0.2, 0.1, 0.05, 0.04, 0.01])
+    points = middles[of] + gap * rng.normal(0, 1, (4000, d))
+    labelings = [(of > 2).astype(int), np.minimum(of, 3)]
+    for labels, score in zip(labelings, silhouettes(points, labelings), strict=True):
+        theirs = silhouette_score(cdist(points, points), labels, metric="precomputed")
+        assert score.mean == pytest.approx(theirs, abs=1e-6)

@@ -40,8 +40,8 @@ def listing(what: str, task: str, method: str) -> tuple[list[str], list[list[Any
     if what == "clusterers":
         from spare.groups.clusterers import CLUSTERERS
 
-        rows = [[name, type(make(0)).__name__] for name, make in CLUSTERERS.items()]
-        return ["clusterer", "scikit-learn's"], rows
+        rows = [[name, make.__doc__ or ""] for name, make in CLUSTERERS.items()]
+        return ["clusterer", "what it is"], rows
     if what == "settings":
         from spare.datasets import locate
         from spare.methods import method_named

@@ -127,6 +127,7 @@ def painted(
         test=split("test", test.images, test.labels),
         class_names=CLASSES,
         attribute_values={"color": tuple(f"#{code}" for code in PALETTES[palette])},
+        shortcuts={"color": tuple(range(len(CLASSES)))},
     )
 
 

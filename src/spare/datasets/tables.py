@@ -123,6 +123,21 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() == ".parquet"
 
 
+def parquet_schema(path: Path) -> Any:
+    """The columns of a Parquet file and their types."""
+    with _opened(path) as table:
+        _checked_names(table.schema_arrow, path.name)
+        return table.schema_arrow
+
+
+def parquet_batches(path: Path, columns: Sequence[str]) -> Iterator[Any]:
+    """Some columns of a Parquet file, a batch of rows at a time."""
+    with _opened(path) as table:
+        for batch in table.iter_batches(BATCH, columns=list(columns)):
+            if batch.num_rows:
+                yield batch
+
+
 def column(table: Any, name: str, where: str) -> Any:
     """A column by name; `where` is what an error calls the table."""
     if name not in table.column_names:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, reason, unknown
+from spare.groups.points import Points
 from spare.limits import Range
 from spare.text import shown
 
@@ -19,6 +20,8 @@ from spare.text import shown
 LARGEST = 1e100
 #: The square of a smaller number is 0, so it counts as 0.
 SMALLEST = 1e-100
+#: Rows that are checked at once.
+CHECKED_ROWS = 1 << 16
 
 
 def as_numpy(values: Any, what: str = "values") -> np.ndarray:
@@ -67,7 +70,15 @@ def _on_cpu(tensor: Any) -> np.ndarray:
 
 
 def checked_outputs(outputs: Any, what: str = "outputs") -> np.ndarray:
-    """(n, d) float64 whose squares are finite, refused with the first rows that are not."""
+    """(n, d) float64 of one's own, checked as `checked_points` does."""
+    return np.array(checked_points(outputs, what), dtype=np.float64)
+
+
+def checked_points(outputs: Any, what: str = "outputs") -> np.ndarray:
+    """(n, d) floats whose squares are finite, refused with the first rows that are not.
+
+    What can be used as it is, is not copied: outputs may fill half of the memory.
+    """
     points = as_numpy(outputs, what)
     if points.ndim == 1:
         points = points[:, None]
@@ -75,23 +86,30 @@ def checked_outputs(outputs: Any, what: str = "outputs") -> np.ndarray:
         raise InputError(f"{what} must have shape (examples, values); got {points.shape}.")
     if points.dtype.kind not in "fiub":
         raise InputError(f"{what} must be numbers; got {_kind(points)}.")
-    with np.errstate(over="ignore"):  # of a type with a wider range: refused below
-        points = points.astype(np.float64)
-    size = np.abs(points)
-    bad = np.flatnonzero(~np.isfinite(size).all(1))
-    if len(bad):
-        listed = ", ".join(map(str, bad[:5].tolist())) + (", ..." if len(bad) > 5 else "")
+    if points.dtype not in (np.float32, np.float64):
+        with np.errstate(over="ignore"):  # of a type with a wider range: refused below
+            points = points.astype(np.float64)
+    bad: list[int] = []
+    largest, tiny = 0.0, False
+    for start in range(0, len(points), CHECKED_ROWS):
+        size = np.abs(points[start : start + CHECKED_ROWS])
+        finite = np.isfinite(size).all(1)
+        bad += (start + np.flatnonzero(~finite)).tolist()
+        if not bad:
+            largest = max(largest, float(size.max()))
+            tiny = tiny or bool(((size < SMALLEST) & (size > 0)).any())
+    if bad:
+        listed = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
         raise InputError(
             f"{len(bad)} of {len(points)} rows of {what} are NaN or infinite (rows {listed}): "
             f"check the model's training before clustering."
         )
-    if size.max() > LARGEST:
+    if largest > LARGEST:
         raise InputError(
-            f"{what} are as large as {size.max():.3g}, and distances are not finite beyond "
+            f"{what} are as large as {largest:.3g}, and distances are not finite beyond "
             f"{LARGEST:g}: divide them by a constant."
         )
-    points[size < SMALLEST] = 0
-    return points
+    return np.where(np.abs(points) < SMALLEST, 0, points) if tiny else points
 
 
 def integers(values: Any, what: str, length: int | None = None) -> np.ndarray:
@@ -230,20 +248,29 @@ def rows_by_class(labels: np.ndarray) -> dict[Any, np.ndarray]:
     >>> {label: rows.tolist() for label, rows in rows_by_class(np.array([7, 3, 7])).items()}
     {3: [1], 7: [0, 2]}
     """
-    classes, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    classes, sizes = np.unique(labels, return_counts=True)
+    codes = np.empty(len(labels), dtype=np.min_scalar_type(len(classes)))
+    for start in range(0, len(labels), CHECKED_ROWS):
+        part = slice(start, start + CHECKED_ROWS)
+        codes[part] = np.searchsorted(classes, labels[part])
     order = np.argsort(codes, kind="stable")
     return dict(zip(classes.tolist(), np.split(order, np.cumsum(sizes)[:-1]), strict=True))
 
 
-def distinct_rows(points: np.ndarray, enough: int) -> int:
+def distinct_rows(points: Points | np.ndarray, enough: int) -> int:
     """How many rows are distinct, counted no further than enough.
 
     >>> distinct_rows(np.array([[0.0], [1.0], [0.0], [2.0]]), enough=2)
     2
     """
-    found: set[bytes] = set()
-    for row in points:
-        found.add((row + 0.0).tobytes())  # -0.0 becomes 0.0, which is the same number
+    points = points if isinstance(points, Points) else Points(points)
+    found = np.empty((0, points.width))
+    for _, block in points.blocks():
+        for part in (block[: 4 * enough], block[4 * enough :]):
+            if len(found) < enough and len(part):
+                # Adding 0 makes -0.0, which is the same number, 0.0.
+                found = np.unique(np.concatenate([found, part + 0.0]), axis=0)[:enough]
         if len(found) == enough:
             break
-    return len(found)
+    together = points.gather(found)
+    return min(enough, len(np.unique(together, axis=0)))

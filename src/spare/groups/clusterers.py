@@ -23,26 +23,56 @@ COUNTS = ("n_clusters", "n_components")
 
 
 def _kmeans(seed: int) -> Any:
+    """k-means, ten starts"""
     from sklearn.cluster import KMeans
 
     return KMeans(n_init=10, random_state=seed)
 
 
 def _gmm(seed: int) -> Any:
+    """Gaussian mixture"""
     from sklearn.mixture import GaussianMixture
 
     return GaussianMixture(n_init=3, random_state=seed)
 
 
 def _agglomerative(seed: int) -> Any:
+    """agglomerative, Ward's linkage"""
     from sklearn.cluster import AgglomerativeClustering
 
     return AgglomerativeClustering()
 
 
-#: Each makes a clusterer from a seed, and imports scikit-learn only then.
+def _kmedoids(seed: int) -> Any:
+    """k-medoids by greedy facility location"""
+    from spare.groups.medoids import KMedoids
+
+    return KMedoids(random_state=seed)
+
+
+def _sieve(seed: int) -> Any:
+    """the same; of large classes, medoids from one pass"""
+    return _kmedoids(seed)
+
+
+def _pam(seed: int) -> Any:
+    """exact k-medoids (PAM); needs the package kmedoids"""
+    try:
+        from kmedoids import KMedoids
+    except ImportError:
+        raise InputError(
+            "clusterer 'pam' needs the package kmedoids, which has another license (GPL): install "
+            "it with pip install 'spare-ml[pam]', or use kmedoids, which needs nothing."
+        ) from None
+    return KMedoids(2, method="fasterpam", metric="euclidean", random_state=seed)
+
+
+#: Each makes a clusterer from a seed, says what it is, and imports what it needs only then.
 CLUSTERERS: dict[str, Callable[[int], Any]] = {
     DEFAULT: _kmeans,
+    "kmedoids": _kmedoids,
+    "kmedoids_sieve": _sieve,
+    "pam": _pam,
     "gmm": _gmm,
     "agglomerative": _agglomerative,
 }

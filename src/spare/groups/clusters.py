@@ -12,42 +12,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from spare.errors import InputError, SpareWarning
-from spare.groups.arrays import checked_outputs, class_labels, distinct_rows, rows_by_class
-from spare.groups.clusterers import (
-    DEFAULT,
-    NearestMean,
-    assigner,
-    checked,
-    clusterer_named,
-    clusterings,
-)
-from spare.groups.result import (
-    ClassClusters,
-    Groups,
-    groups_from_clusters,
-    largest_first,
-)
-from spare.groups.silhouettes import silhouettes
+from spare.groups.arrays import checked_points, class_labels, rows_by_class
+from spare.groups.clusterers import DEFAULT
+from spare.groups.one_class import cluster_class, resolved
+from spare.groups.result import ClassClusters, Groups, groups_from_clusters
 from spare.groups.weights import Power, power_of
 from spare.limits import Range, check_seed, whole_number
 from spare.text import shown
-
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
 
 #: At this silhouette and above, clusters are taken to be the groups (power 1); below, power 2.
 CLEAR_SILHOUETTE = 0.9
 LOW_POWER, HIGH_POWER = 1.0, 2.0
 #: A cluster that gets more than this share of its class's samples is worth a warning.
 LARGE_SHARE = 0.95
-#: Squared distances above this share of the largest squared norm are far beyond rounding.
-APART = 1e-6
 
 
 def infer_groups(
@@ -61,61 +44,15 @@ def infer_groups(
     seed: int = 0,
     map: Callable[..., Iterable[ClassClusters]] = map,
 ) -> Groups:
-    """Cluster the outputs of each class; small clusters are where the shortcut does not hold.
-
-    Parameters
-    ----------
-    outputs : array or tensor of shape (examples, values)
-        Softmax outputs, logits or features, clustered as given: finite numbers of at most 1e100;
-        those below 1e-100 count as 0. Take them after one or two epochs, in eval mode, from inputs
-        that are not augmented.
-    labels : array of shape (examples,)
-        Class labels: integers (gaps are fine) or strings; bytes are read as UTF-8.
-    k : int, optional
-        Number of clusters per class; by default the best of 2..k_max by silhouette.
-    k_max : int
-        Largest number of clusters that is tried.
-    power : float or dict, optional
-        Sampling power of all classes, or by class; by default chosen by the silhouette.
-    clusterer : str or object
-        "kmeans", "gmm", "agglomerative", an import path `package.module:NAME`, or an object with
-        scikit-learn's `fit_predict`. Its `n_clusters` (or `n_components`) is set to each k; one
-        that has neither is run once and finds k by itself.
-    seed : int
-        Seeds clusterers that are given by name, and the sample that large classes are scored on.
-    map : callable
-        Applies a function to every class, in order. The `map` of a
-        `concurrent.futures.ProcessPoolExecutor` clusters classes in parallel.
-
-    Returns
-    -------
-    Groups
-        Its `assign` puts held-out examples into these groups: to the nearest mean with k-means, by
-        the clusterer's own `predict` with others that have one.
-
-    Raises
-    ------
-    InputError
-        A `SpareError` and a `ValueError`, for everything that cannot be used as given.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> outputs = np.array([[0.9, 0.1]] * 6 + [[0.1, 0.9]] * 2 + [[0.2, 0.8]] * 5 + [[0.8, 0.2]])
-    >>> groups = infer_groups(outputs, ["cat"] * 8 + ["dog"] * 6)
-    >>> groups.ids.tolist()
-    [0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 3]
-    >>> groups.evidence["cat"].sizes, groups.evidence["dog"].sizes
-    ([6, 2], [5, 1])
-    """
-    points = checked_outputs(outputs)
+    """What `spare.infer_groups` does, in this process."""
+    points = checked_points(outputs)
     class_of = class_labels(labels, len(points))
     seed = check_seed(seed)
     if k is not None:
         k = whole_number("k", k, Range(1))
     else:  # for one cluster per class there is k=1
         k_max = whole_number("k_max", k_max, Range(2))
-    _resolved(clusterer, seed)  # a clusterer that cannot be used is refused before any work
+    resolved(clusterer, seed)  # a clusterer that cannot be used is refused before any work
     rows = rows_by_class(class_of)
     given = {} if power is None else {label: power_of(power, label) for label in rows}
     if not callable(map):
@@ -161,91 +98,3 @@ def concerns(groups: Groups, class_names: Sequence[str] | None = None) -> list[s
                 f"{evidence.power:g}; a lower power spreads them."
             )
     return sentences
-
-
-def cluster_class(
-    points: np.ndarray,
-    *,
-    k: int | None = None,
-    k_max: int = 5,
-    clusterer: Any = DEFAULT,
-    seed: int = 0,
-) -> ClassClusters:
-    """The best clustering of one class's points, its largest cluster first.
-
-    A pure function whose arguments and result can be pickled, so it can run in any process.
-    """
-    estimator = _resolved(clusterer, seed)  # imports scikit-learn, whose threads are then limited
-    # k-means on a few columns is several times slower with many threads fighting over them.
-    with thread_pools().limit(limits=1):
-        by_means = isinstance(clusterer, str) and clusterer == DEFAULT
-        return _cluster_class(points, k, k_max, estimator, seed, by_means=by_means)
-
-
-def _resolved(clusterer: Any, seed: int) -> Any:
-    return clusterer_named(clusterer, seed) if isinstance(clusterer, str) else checked(clusterer)
-
-
-@cache
-def thread_pools() -> ThreadpoolController:
-    """The thread pools of NumPy and scikit-learn, which can be limited together."""
-    import sklearn.cluster  # noqa: F401  (its thread pools must be loaded to be limited)
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def _cluster_class(
-    points: np.ndarray, k: int | None, k_max: int, estimator: Any, seed: int, *, by_means: bool
-) -> ClassClusters:
-    if len(points) == 1:
-        return _one_cluster(points, "only one example: one cluster")
-    if (points == points[0]).all():
-        return _one_cluster(points, "all outputs are identical: one cluster")
-    if k == 1:
-        return _one_cluster(points)
-
-    distinct = distinct_rows(points, k or k_max)
-    possible = list(range(2, min(k_max, distinct) + 1)) if k is None else [min(k, distinct)]
-    note = ""
-    if k is not None and distinct < k:
-        note = f"only {distinct} distinct outputs, so {distinct} clusters instead of {shown(k)}"
-
-    if by_means and len(possible) > 1 and possible[-1] == len(points) and _all_apart(points):
-        possible.pop()  # k-means would find clusters of one point each, which have no score
-    candidates = clusterings(points, possible, estimator)
-    scorable = [c for c in candidates if 2 <= c.codes.max() + 1 <= len(points) - 1]
-    scores: dict[int, float] = {}
-    errors: dict[int, float] = {}
-    best = candidates[0]
-    results = silhouettes(points, [c.codes for c in scorable], seed=seed)
-    for candidate, score in zip(scorable, results, strict=True):
-        count = int(candidate.codes.max()) + 1
-        if not scores or score.mean > max(scores.values()):
-            best = candidate
-        # Two searches may end in the same number of clusters: the better one counts.
-        if count not in scores or score.mean > scores[count]:
-            scores[count], errors[count] = score.mean, score.error
-    ranks = largest_first(best.codes)
-    codes = ranks[best.codes]
-    means = np.stack([points[codes == code].mean(0) for code in range(len(ranks))])
-    # By the means of k-means' members, not by its centers, which may be a step behind them.
-    assign = NearestMean(means) if by_means else assigner(best, ranks, means)
-    return ClassClusters(codes, scores, errors, note, assign)
-
-
-def _all_apart(points: np.ndarray) -> bool:
-    """Whether k-means can tell all of these few points apart.
-
-    It loses distances that are small beside the points' norms: of two points nearly the same it
-    may make one cluster even where every point could have its own, and that has a score.
-    """
-    centered = points - points.mean(0)
-    squares = ((centered[:, None] - centered) ** 2).sum(2)
-    np.fill_diagonal(squares, np.inf)
-    return bool(squares.min() > APART * (centered**2).sum(1).max())
-
-
-def _one_cluster(points: np.ndarray, note: str = "") -> ClassClusters:
-    codes = np.zeros(len(points), dtype=np.int64)
-    return ClassClusters(codes, note=note, assign=NearestMean(points.mean(0)[None]))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from spare.groups.arrays import distinct_rows
+from spare.groups.atoms import stratified
 from spare.groups.mixtures import Points, mixture, one_cluster
-from spare.groups.silhouettes import ANCHORS, EXACT_LIMIT, point_silhouettes, stratified
+from spare.groups.silhouettes import ANCHORS, EXACT_LIMIT, point_silhouettes
 
 PIECES = 5
 #: A piece has at least so many examples in training (or this share of its class, if that is more),

@@ -35,6 +35,8 @@ class ClassClusters:
     note: str = ""
     #: Finds the cluster of other examples of the class.
     assign: Assign | None = None
+    #: Examples in each cluster, where some are elsewhere and have no code here.
+    all_sizes: tuple[int, ...] | None = None
 
     @property
     def silhouette(self) -> float | None:
@@ -220,7 +222,9 @@ def groups_from_clusters(
     first = 0
     for label, clustered in clusters.items():
         sizes = np.bincount(clustered.codes, minlength=len(rank_names))
-        ids[rows[label]] = first + clustered.codes
+        sizes = sizes if clustered.all_sizes is None else np.asarray(clustered.all_sizes)
+        if label in rows:  # a class may have all of its examples elsewhere
+            ids[rows[label]] = clustered.codes.astype(np.int64) + first
         evidence[label] = ClassEvidence(
             sizes=sizes.tolist(),
             power=1.0 if powers is None else powers[label],

@@ -4,14 +4,13 @@ For one point, a is its mean distance to the rest of its own cluster, b the smal
 to another cluster, s = (b - a) / max(a, b); a point alone in its cluster has s = 0. The score is
 the mean of s over all points.
 
-Two things make it fast. Distances do not depend on the clustering, so one pass over them serves
-every k at once; and a tile of distances that stays in cache is used for its rows and, transposed,
-for its columns. Distances come from a matrix product on centered data in float64: float32 would
-lose those between nearly equal points.
+Distances do not depend on the clustering, so one pass over them serves every k at once; how they
+are summed is in distances.py.
 
 Above `EXACT_LIMIT` points the mean is estimated from `ANCHORS` of them, sampled from every cluster
 (a plain subsample would lose a tiny cluster). Each anchor's a and b are still exact, measured
-against all points, so the estimate is unbiased and its standard error is known and returned.
+against all points, so the standard error is known and returned. It is small, because a good guess
+at s is known of every point (guess.py), and only how far that is off has to be estimated.
 """
 
 from __future__ import annotations
@@ -20,18 +19,25 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from spare.errors import InputError
 from spare.groups.arrays import as_numpy, checked_outputs, class_labels, one_of
+from spare.groups.atoms import Atoms, atoms_of, count_of, scored_together, stratified
+from spare.groups.distances import (
+    ROUNDING,
+    SLOW_LIMIT,
+    Frame,
+    SumsFrom,
+    distance_sums,
+    frame_of,
+)
+from spare.groups.guess import Guess
+from spare.groups.points import Points
 from spare.limits import half_of_memory
 
 EXACT_LIMIT = 20_000
 ANCHORS = 2_000
 METRICS = ("euclidean", "sqeuclidean")
-#: Rows and columns of a tile: 256 x 256 float64 distances fit in a core's second-level cache.
-TILE = 256
 
 
 class Score(NamedTuple):
@@ -97,113 +103,120 @@ def silhouettes(
     anchors: int = ANCHORS,
 ) -> list[Score]:
     """Euclidean scores of several clusterings (codes 0..k-1) of the same points, in one pass."""
-    n = len(points)
-    if n <= (EXACT_LIMIT if exact_limit is None else exact_limit):
-        samples = [np.arange(n)] * len(labelings)
-        values = point_silhouettes(points, labelings)
-    else:
-        rng = np.random.default_rng([seed, n])
-        samples = [stratified(codes, anchors, rng) for codes in labelings]
-        values = [
-            point_silhouettes(points, [codes], sample)[0]
-            for codes, sample in zip(labelings, samples, strict=True)
-        ]
-    return [
-        _stratified_mean(coefficients, codes[sample], np.bincount(codes))
-        for coefficients, codes, sample in zip(values, labelings, samples, strict=True)
-    ]
+    if len(points) > (EXACT_LIMIT if exact_limit is None else exact_limit):
+        shared = Points(points)
+        return estimates(shared, frame_of(shared), labelings, seed=seed, anchors=anchors)
+    scores = []
+    for group in scored_together([count_of(codes) for codes in labelings]):
+        atoms = atoms_of([labelings[i] for i in group])
+        sums = distance_sums(points, atoms.codes, len(atoms.sizes))
+        scores += scores_from(sums, atoms.codes, atoms)
+    return scores
+
+
+def estimates(
+    points: Points,
+    frame: Frame,
+    labelings: Sequence[np.ndarray],
+    ks: Sequence[int] | None = None,
+    *,
+    seed: int = 0,
+    anchors: int = ANCHORS,
+) -> list[Score]:
+    """Scores of several clusterings from some points of every cluster, measured against all.
+
+    Parameters
+    ----------
+    points, frame
+        The points, wherever they are, and what distances between them are measured with.
+    labelings
+        Codes of the rows that are here.
+    ks
+        How many clusters each has; by default as many as are here.
+    """
+    ks = [count_of(codes) for codes in labelings] if ks is None else ks
+    scores = []
+    for group in scored_together(ks):
+        atoms = atoms_of([labelings[i] for i in group], [ks[i] for i in group], points)
+        n = int(atoms.sizes.sum())
+        rng = np.random.default_rng([seed, n, points.share])
+        rows = stratified(atoms.codes, anchors, rng, points)
+        anchor_points = points.gather(points.take(rows))
+        of_anchors = points.gather(atoms.codes[rows])
+        sums = SumsFrom(anchor_points, frame, len(atoms.sizes), fast=n > SLOW_LIMIT)
+        shares = points.gather(np.full(len(rows), points.share))
+        own = np.where(shares == points.share, points.gather(rows), -1)
+        guess = Guess.of(points, frame, atoms)
+        guessed = np.zeros((len(group), len(atoms.sizes)))
+        for block_rows, block in points.blocks():
+            codes = atoms.codes[block_rows]
+            for i, values in enumerate(guess.values(block, codes)):
+                guessed[i] += np.bincount(codes, weights=values, minlength=len(atoms.sizes))
+            inside = (own >= block_rows.start) & (own < block_rows.stop)
+            sums.add(block, codes, np.where(inside, own - block_rows.start, -1))
+        scores += scores_from(
+            points.total(sums.sums),
+            of_anchors,
+            atoms,
+            guess.values(anchor_points, of_anchors),
+            points.total(guessed) / atoms.sizes,
+        )
+    return scores
 
 
 def point_silhouettes(
     points: np.ndarray, labelings: Sequence[np.ndarray], rows: np.ndarray | None = None
 ) -> list[np.ndarray]:
     """For each clustering (codes 0..k-1), s of every point, or of these rows against all points."""
-    centered = _centered(points)
-    n = len(centered)
-    ks = [int(codes.max()) + 1 for codes in labelings]
-    members = torch.zeros(n, sum(ks), dtype=torch.float64)  # one column per cluster of each k
-    columns = np.concatenate([[0], np.cumsum(ks)])
-    for first, codes in zip(columns, labelings, strict=False):
-        members[torch.arange(n), torch.from_numpy(first + codes.astype(np.int64))] = 1
-    if rows is None:
-        rows = np.arange(n)
-        sums = _distance_sums(centered, members)
-    else:
-        sums = _distance_sums_of(rows, centered, members)
-    return [
-        _coefficients(
-            sums[:, first : first + k].numpy(), codes[rows], np.bincount(codes, minlength=k)
-        )
-        for first, k, codes in zip(columns, ks, labelings, strict=False)
-    ]
+    values = []
+    for group in scored_together([count_of(codes) for codes in labelings]):
+        atoms = atoms_of([labelings[i] for i in group])
+        if rows is None:
+            sums = distance_sums(points, atoms.codes, len(atoms.sizes))
+            of = atoms.codes
+        else:
+            shared = Points(points)
+            of = atoms.codes[rows]
+            towards = SumsFrom(
+                points[rows], frame_of(shared), len(atoms.sizes), fast=len(points) > SLOW_LIMIT
+            )
+            towards.add(points, atoms.codes, rows)
+            sums = towards.sums
+        values += _values(sums, of, atoms)
+    return values
 
 
-def _centered(points: np.ndarray) -> Tensor:
-    tensor = torch.from_numpy(np.ascontiguousarray(points, dtype=np.float64))
-    return tensor - tensor.mean(0)
+def _values(sums: np.ndarray, codes: np.ndarray, atoms: Atoms) -> list[np.ndarray]:
+    """For each clustering, s of points from their sums of distances to atoms."""
+    values = []
+    for clusters in atoms.clusters:
+        members = np.zeros((len(clusters), int(clusters.max()) + 1))
+        members[np.arange(len(clusters)), clusters] = 1
+        sizes = np.bincount(clusters, weights=atoms.sizes)
+        values.append(_coefficients(sums @ members, clusters[codes], sizes))
+    return values
 
 
-#: Squared distances below this share of the largest squared norm are rounding, and so are 0.
-ROUNDING = 1e-14
+def scores_from(
+    sums: np.ndarray,
+    codes: np.ndarray,
+    atoms: Atoms,
+    guesses: Sequence[np.ndarray] | None = None,
+    guessed: np.ndarray | None = None,
+) -> list[Score]:
+    """The score of each clustering, from sums of distances to atoms of points in these atoms.
 
-
-def _factors(points: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Matrices whose product is the squared distances |x|^2 + |y|^2 - 2xy, and a noise level."""
-    squares = (points * points).sum(1, keepdim=True)
-    ones = torch.ones_like(squares)
-    left = torch.cat([points, squares, ones], 1)
-    right = torch.cat([-2 * points, ones, squares], 1).T.contiguous()
-    return left, right, ROUNDING * float(squares.max())
-
-
-def _distance_sums(points: Tensor, members: Tensor) -> Tensor:
-    """For every point and cluster, the sum of distances from the point to the cluster."""
-    left, right, noise = _factors(points)
-    n = len(points)
-    sums = torch.zeros_like(members)
-    buffer = torch.empty(TILE * TILE, dtype=torch.float64)
-    for i in range(0, n, TILE):
-        rows = min(TILE, n - i)
-        for j in range(i, n, TILE):
-            columns = min(TILE, n - j)
-            tile = buffer[: rows * columns].view(rows, columns)
-            torch.mm(left[i : i + rows], right[:, j : j + columns], out=tile)
-            torch.threshold_(tile, noise, 0).sqrt_()
-            if j == i:
-                tile.fill_diagonal_(0)  # a point is at distance 0 from itself, rounding or not
-            else:
-                sums[j : j + columns].addmm_(tile.T, members[i : i + rows])
-            sums[i : i + rows].addmm_(tile, members[j : j + columns])
-    return sums
-
-
-def _distance_sums_of(sample: np.ndarray, points: Tensor, members: Tensor) -> Tensor:
-    """The same for some of the points, against all of them."""
-    left, right, noise = _factors(points)
-    n = len(points)
-    chosen = torch.from_numpy(sample)
-    sums = torch.zeros(len(sample), members.shape[1], dtype=torch.float64)
-    wide = TILE * 4
-    for i in range(0, len(sample), TILE):
-        ids = chosen[i : i + TILE]
-        rows = left[ids]
-        for j in range(0, n, wide):
-            tile = torch.mm(rows, right[:, j : j + wide])
-            torch.threshold_(tile, noise, 0).sqrt_()
-            inside = ((ids >= j) & (ids < j + tile.shape[1])).nonzero()[:, 0]
-            tile[inside, ids[inside] - j] = 0
-            sums[i : i + TILE].addmm_(tile, members[j : j + wide])
-    return sums
-
-
-def stratified(codes: np.ndarray, total: int, rng: np.random.Generator) -> np.ndarray:
-    """About `total` points, from each cluster in proportion but never fewer than a fair share."""
-    k = int(codes.max()) + 1
-    sizes = np.bincount(codes, minlength=k)
-    fair = np.maximum(total * sizes / len(codes), total / (4 * k))
-    counts = np.minimum(sizes, np.ceil(fair).astype(int))
-    picks = [rng.choice(np.flatnonzero(codes == c), counts[c], replace=False) for c in range(k)]
-    return np.sort(np.concatenate(picks))
+    Parameters
+    ----------
+    guesses, guessed
+        For each clustering, a guess at s of these points, and its mean over all points of every
+        atom: what is then estimated is only how far the guess is off.
+    """
+    scores = []
+    for i, values in enumerate(_values(sums, codes, atoms)):
+        guess = None if guesses is None or guessed is None else (guesses[i], guessed[i])
+        scores.append(_stratified_mean(values, codes, atoms.sizes, atoms.clusters[i], guess))
+    return scores
 
 
 def _coefficients(sums: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -219,17 +232,32 @@ def _coefficients(sums: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.
     return np.where(alone, 0.0, values)
 
 
-def _stratified_mean(values: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> Score:
-    n = sizes.sum()
-    means, mean, variance = [], 0.0, 0.0
-    for cluster, size in enumerate(sizes):
-        sample = values[codes == cluster]
-        share = size / n
-        means.append(float(sample.mean()))
-        mean += share * means[-1]
-        if 1 < len(sample) < size:
-            variance += share**2 * sample.var(ddof=1) / len(sample) * (1 - len(sample) / size)
-    return Score(float(mean), float(np.sqrt(variance)), tuple(means))
+def _stratified_mean(
+    values: np.ndarray,
+    codes: np.ndarray,
+    sizes: np.ndarray,
+    clusters: np.ndarray,
+    guess: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Score:
+    """The mean over all points from a sample of every atom; `clusters` are those of the atoms."""
+    shares = sizes / sizes.sum()
+    counts = np.bincount(codes, minlength=len(sizes))
+    means = np.bincount(codes, weights=values, minlength=len(sizes)) / counts
+    rest = values - means[codes]
+    if guess is not None:
+        of_sample = np.bincount(codes, weights=guess[0], minlength=len(sizes)) / counts
+        away = guess[0] - of_sample[codes]
+        weights = (shares / counts)[codes] ** 2
+        square = float(weights @ away**2)
+        slope = float(weights @ (away * rest)) / square if square > 0 else 0.0
+        means = means + slope * (guess[1] - of_sample)
+        rest = rest - slope * away
+    squares = np.bincount(codes, weights=rest**2, minlength=len(sizes))
+    sampled = (counts > 1) & (counts < sizes)
+    each = squares / np.maximum(counts - 1, 1) / counts * (1 - counts / sizes)
+    variance = (shares**2 * each)[sampled].sum()
+    by_cluster = np.bincount(clusters, weights=means * sizes) / np.bincount(clusters, weights=sizes)
+    return Score(float(shares @ means), float(np.sqrt(variance)), tuple(by_cluster.tolist()))
 
 
 def _squared(points: np.ndarray, codes: np.ndarray, k: int) -> float:

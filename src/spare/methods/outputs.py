@@ -45,8 +45,8 @@ class ClusteringOptions:
     #: The rule: "evidence" weighs a class by how clearly it has fallen apart, and leaves it as it
     #: is where it has not; "silhouette" is the paper's (1 from 0.9 on, else 2).
     weigh: str = "evidence"
-    #: What clusters: kmeans, gmm, agglomerative, or package.module:NAME with scikit-learn's
-    #: fit_predict.
+    #: What clusters: kmeans, kmedoids, gmm, agglomerative, or package.module:NAME with
+    #: scikit-learn's fit_predict.
     clusterer: str = DEFAULT
 
     def __post_init__(self) -> None:

@@ -2,9 +2,11 @@
 
 samples     some pictures of every group of a data set: one row per class
 outputs     the early model's outputs for a class, in two components, colored by true group
-recovery    minorities taken for majority, and majorities taken for minority, by method
-attributes  Cramér's V of each attribute with the clusters
-saliency    the same pictures as two or more runs look at them
+recovery    minorities taken for majority, and majorities taken for minority, by method, of one or
+            more benches
+attributes  Cramér's V of each attribute with the groups of one or more runs, over all examples and
+            within classes
+saliency    the same pictures as two or more runs look at them, or as one run did early and does now
 clusters    size and accuracy of every cluster of every class
 
 A figure is one module with one function from a `FigureRequest` to a Matplotlib figure, and one line

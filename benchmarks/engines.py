@@ -1,0 +1,362 @@
+"""How clustering grows: time, memory, rare clusters, estimates, engines. Ratios and CPU seconds.
+
+python benchmarks/engines.py growth            10k, 100k, 1M (10M: --large) x 10, two classes
+python benchmarks/engines.py streaming         20M x 10 on disk (--rows for fewer), peak memory
+python benchmarks/engines.py rare              12 points in 10M (--rows), by every engine here
+python benchmarks/engines.py silhouettes       estimate against exact, 50,000 points, 100 cases
+python benchmarks/engines.py medoids           two rounds and one pass against greedy in one place
+python benchmarks/engines.py spark             5M x 10 (--rows) with Spark, local[2]
+
+Each writes what it measured to results/engines/, if --write is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from inference import status_mb
+
+RESULTS = Path(__file__).parents[1] / "results" / "engines"
+CHUNK = 1 << 20
+
+
+def chunks(rows: int, columns: int = 10, classes: int = 2, minority: float = 0.005):
+    """Early outputs and labels, some rows at a time."""
+    for number, start in enumerate(range(0, rows, CHUNK)):
+        rng = np.random.default_rng([7, number])
+        n = min(CHUNK, rows - start)
+        labels = rng.integers(0, classes, n)
+        target = np.where(rng.random(n) < minority, rng.integers(0, columns, n), labels)
+        logits = rng.normal(0, 0.7, (n, columns)).astype(np.float32)
+        logits[np.arange(n), target] += 5
+        np.exp(logits, out=logits)
+        logits /= logits.sum(1, keepdims=True)
+        yield logits, labels
+
+
+def in_memory(rows: int, **options) -> tuple[np.ndarray, np.ndarray]:
+    outputs = np.empty((rows, 10), dtype=np.float32)
+    labels = np.empty(rows, dtype=np.int64)
+    start = 0
+    for block, of_block in chunks(rows, **options):
+        outputs[start : start + len(block)] = block
+        labels[start : start + len(block)] = of_block
+        start += len(block)
+    return outputs, labels
+
+
+def start_measuring() -> float:
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    return status_mb("VmRSS")
+
+
+def one_size(rows: int) -> dict:
+    """In a process of its own: seconds, and peak memory above the input."""
+    import spare
+
+    outputs, labels = in_memory(rows)
+    spare.infer_groups(outputs[:30_000], labels[:30_000], power=1)
+    before = start_measuring()
+    cpu, wall = time.process_time(), time.perf_counter()
+    groups = spare.infer_groups(outputs, labels)
+    return {
+        "rows": rows,
+        "cpu_seconds": time.process_time() - cpu,
+        "wall_seconds": time.perf_counter() - wall,
+        "input_mb": outputs.nbytes / 2**20,
+        "memory_above_input_mb": status_mb("VmHWM") - before,
+        "sizes": [evidence.sizes for evidence in groups.evidence.values()],
+        "largest_error": max(max(e.errors.values()) for e in groups.evidence.values()),
+    }
+
+
+def in_own_process(name: str, *arguments: object) -> dict:
+    command = [sys.executable, __file__, "--one", name, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def growth(options: argparse.Namespace) -> dict:
+    sizes = [10_000, 100_000, 1_000_000] + [10_000_000] * options.large
+    runs = []
+    for rows in sizes:
+        runs.append(in_own_process("size", rows))
+        print(json.dumps(runs[-1]), flush=True)
+    above = [run for run in runs if run["rows"] >= 100_000]
+    slope = np.polyfit(
+        np.log([run["rows"] for run in above]), np.log([run["cpu_seconds"] for run in above]), 1
+    )[0]
+    print(f"CPU time grows as n^{slope:.2f} from 100,000 on")
+    return {"runs": runs, "exponent_above_100k": float(slope)}
+
+
+def write_parquet(path: Path, rows: int, **options) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer = None
+    for outputs, labels in chunks(rows, **options):
+        columns = {f"p{i}": column for i, column in enumerate(outputs.T)} | {"y": labels}
+        table = pa.table(columns)
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    writer.close()
+
+
+def streamed(path: str) -> dict:
+    import spare
+
+    cpu, wall = time.process_time(), time.perf_counter()
+    with tempfile.TemporaryDirectory(dir=Path(path).parent) as out:
+        start_measuring()
+        found = spare.cluster_outputs(path, engine="streaming", out=f"{out}/found")
+        import pyarrow.parquet as pq
+
+        peak = status_mb("VmHWM")
+        first = next(pq.ParquetFile(found.groups).iter_batches(1_000_000))
+        np.save(f"{path}.clusters.npy", first["cluster"].to_numpy())
+        return {
+            "cpu_seconds": time.process_time() - cpu,
+            "wall_seconds": time.perf_counter() - wall,
+            "peak_resident_mb": peak,
+            "sizes": [evidence.sizes for evidence in found.evidence.values()],
+        }
+
+
+def streaming(options: argparse.Namespace) -> dict:
+    """Peak resident memory of the whole process, libraries included."""
+    from sklearn.metrics import adjusted_rand_score
+
+    import spare
+
+    rows = options.rows or 20_000_000
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        path = Path(folder) / "outputs.parquet"
+        write_parquet(path, rows)
+        run = {"rows": rows} | in_own_process("streamed", path)
+        count = min(rows, 1_000_000)
+        outputs, labels = in_memory(count)
+        here = spare.infer_groups(outputs, labels)
+        clusters = np.load(f"{path}.clusters.npy")[:count]
+        run["ari_with_local_on_1m"] = min(
+            float(adjusted_rand_score(clusters[labels == c], here.ids[labels == c])) for c in (0, 1)
+        )
+        run["k"] = {"local": [e.k for e in here.evidence.values()]}
+    print(json.dumps(run))
+    return run
+
+
+def with_rare_points(rows: int, count: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((rows, 10), dtype=np.float32) * np.float32(2e-4)
+    rare = np.sort(rng.choice(rows, count, replace=False))
+    points[rare, 0] += 1
+    return points, rare
+
+
+def rare(options: argparse.Namespace) -> dict:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import spare
+
+    rows = options.rows or 10_000_000
+    points, places = with_rare_points(rows)
+    labels = np.zeros(rows, dtype=np.int64)
+    groups = spare.infer_groups(points, labels)
+    result: dict = {"rows": rows, "rare": len(places)}
+    result["local"] = bool((np.flatnonzero(groups.ids == 1) == places).all())
+    result["local_sizes"] = groups.evidence[0].sizes
+    print(json.dumps(result), flush=True)
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        path = Path(folder) / "outputs.parquet"
+        table = pa.table({f"p{i}": column for i, column in enumerate(points.T)} | {"y": labels})
+        pq.write_table(table, path)
+        del table
+        for engine in ("streaming", *(["spark"] if options.spark else [])):
+            found = spare.cluster_outputs(
+                path, engine=engine, out=f"{folder}/{engine}", master="local[2]"
+            )
+            clusters = pq.read_table(found.groups)
+            ids = clusters["id"].to_numpy()[clusters["cluster"].to_numpy() == 1]
+            result[engine] = bool(np.array_equal(np.sort(ids), places))
+            print(json.dumps(result), flush=True)
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        queue = context.Queue()
+        ranks = [
+            context.Process(target=rare_share, args=(rank, rows, f"{folder}/store", queue))
+            for rank in (0, 1)
+        ]
+        for process in ranks:
+            process.start()
+        found_rows = np.sort(np.concatenate([queue.get() for _ in ranks]))
+        for process in ranks:
+            process.join()
+    result["processes"] = bool(np.array_equal(found_rows, places))
+    print(json.dumps(result))
+    return result
+
+
+def rare_share(rank: int, rows: int, store: str, queue) -> None:
+    import torch.distributed as dist
+
+    import spare
+
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    points = with_rare_points(rows)[0][rank::2].copy()
+    groups = spare.infer_groups(points, np.zeros(len(points), dtype=int), engine="processes")
+    queue.put(np.flatnonzero(groups.ids == 1) * 2 + rank)
+    dist.destroy_process_group()
+
+
+def silhouettes(options: argparse.Namespace) -> dict:
+    """Clusters of many shapes and sizes, scored from about 2,000 anchors and from all points."""
+    from spare.groups.silhouettes import silhouettes as scores_of
+
+    rows = options.rows or 50_000
+    errors, within, stated = [], [], []
+    for case in range(options.cases):
+        rng = np.random.default_rng(case)
+        k, d = int(rng.integers(2, 6)), int(rng.integers(2, 11))
+        shares = rng.dirichlet(np.full(k, 0.5)) * 0.99 + 0.01 / k
+        labels = rng.choice(k, rows, p=shares / shares.sum())
+        labels[:k] = np.arange(k)
+        spread = rng.uniform(0.05, 1.5, k)
+        points = rng.normal(0, 1, (k, d))[labels] + rng.normal(size=(rows, d)) * spread[
+            labels, None
+        ] / np.sqrt(d)
+        exact = scores_of(points, [labels], exact_limit=rows)[0].mean
+        estimate = scores_of(points, [labels], seed=case)[0]
+        errors.append(abs(estimate.mean - exact))
+        stated.append(estimate.error)
+        within.append(errors[-1] <= 1.96 * estimate.error)
+    result = {
+        "rows": rows,
+        "cases": options.cases,
+        "largest_error": max(errors),
+        "mean_error": float(np.mean(errors)),
+        "share_below_0.005": float(np.mean(np.array(errors) < 0.005)),
+        "interval_covers": float(np.mean(within)),
+        "largest_stated_error": max(stated),
+    }
+    print(json.dumps(result))
+    return result
+
+
+def medoids(options: argparse.Namespace) -> dict:
+    """What each way saves, as a share of what greedy in one place with all points to pick from
+    does; 20 shares, 10 cases.
+    """
+    import torch
+
+    from spare.groups import medoids as m
+    from spare.groups.distances import frame_of
+    from spare.groups.points import Points
+
+    rows = options.rows or 6_000
+    rounds, passes, sampled = [], [], []
+    some = m.CANDIDATES
+    for case in range(min(options.cases, 10)):
+        outputs, labels = in_memory(rows)
+        array = outputs[labels == 0][: rows // 2].astype(np.float64)
+        array = array[np.random.default_rng(case).permutation(len(array))]
+        points = Points(array)
+        frame = frame_of(points)
+        sampled.append(m.value(points, frame, m.greedy(points, frame, 5, case)))
+        m.CANDIDATES = len(array)
+        central = m.value(points, frame, m.greedy(points, frame, 5, case))
+        m.CANDIDATES = some
+        sampled[-1] /= central
+        picked = [m.greedy(Points(array[i::20]), frame, 5, i, together=False) for i in range(20)]
+        found = m.best_of(points, frame, torch.cat(picked), 5)
+        rounds.append(m.value(points, frame, found) / central)
+        scaled = frame.scaled(array)
+        sieved = m.sieve(scaled.split(8192), scaled[:2000], 5)
+        passes.append(m.value(points, frame, sieved) / central)
+    result = {
+        "rows": len(array),
+        "shares": 20,
+        "sampled_candidates": {"least": min(sampled), "mean": float(np.mean(sampled))},
+        "two_rounds": {"least": min(rounds), "mean": float(np.mean(rounds))},
+        "one_pass": {"least": min(passes), "mean": float(np.mean(passes))},
+    }
+    print(json.dumps(result))
+    return result
+
+
+def spark(options: argparse.Namespace) -> dict:
+    import pyarrow.parquet as pq
+    from sklearn.metrics import adjusted_rand_score
+
+    import spare
+
+    rows = options.rows or 5_000_000
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        path = Path(folder) / "outputs.parquet"
+        write_parquet(path, rows)
+        started = time.perf_counter()
+        found = spare.cluster_outputs(path, engine="spark", master="local[2]", out=f"{folder}/out")
+        seconds = time.perf_counter() - started
+        clusters = np.empty(rows, dtype=np.int32)
+        table = pq.read_table(found.groups, columns=["id", "cluster"])
+        clusters[table["id"].to_numpy()] = table["cluster"].to_numpy()
+    outputs, labels = in_memory(rows)
+    here = spare.infer_groups(outputs, labels)
+    result = {
+        "rows": rows,
+        "wall_seconds": seconds,
+        "ari_with_local": float(adjusted_rand_score(clusters, here.ids)),
+        "sizes": [evidence.sizes for evidence in found.evidence.values()],
+    }
+    print(json.dumps(result))
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", nargs="?", choices=sorted(MEASURED))
+    parser.add_argument("--rows", type=int, default=0)
+    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--scratch", default=None, help="folder for files of outputs")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        name, argument = options.one
+        print(json.dumps(one_size(int(argument)) if name == "size" else streamed(argument)))
+        return
+    if options.what is None:
+        parser.error("say what to measure")
+    measured = MEASURED[options.what](options)
+    if options.write:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(measured, indent=2) + "\n"
+        (RESULTS / f"{options.what}.json").write_text(text)
+
+
+MEASURED = {
+    "growth": growth,
+    "medoids": medoids,
+    "spark": spark,
+    "streaming": streaming,
+    "rare": rare,
+    "silhouettes": silhouettes,
+}
+
+if __name__ == "__main__":
+    main()
