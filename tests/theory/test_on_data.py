@@ -233,6 +233,7 @@ def test_nsr_benches_every_noise(real_data, tmp_path):
         (0.0, "erm"), (0.0, "gb"), (0.5, "erm"), (0.5, "gb"),
     ]  # fmt: skip
     assert (tmp_path / "noise-0.5" / "gb-seed0" / "run.json").is_file()
+    assert [row["examples seen"] for row in rows] == [500] * 4
 
 
 def test_noises_are_different_numbers():

@@ -259,7 +259,8 @@ def _sections(
             ],
             [
                 "Closed forms where there are any, else Gauss-Legendre quadrature; both are "
-                "compared with the adaptive quadrature of SciPy. nu is theta_1 sqrt(Tr(Sigma^2) / d)."
+                "compared with the adaptive quadrature of SciPy. nu is theta_1 sqrt(Tr(Sigma^2) "
+                "/ d)."
             ],
         ),
     ]
