@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from spare.progress import SILENT, Progress
 from spare.report.sections import Section
 from spare.theory.constants import activation_named, constants_of
 from spare.theory.growth_figure import by_line, plot
-from spare.theory.mixtures import Mixture, check_features, sampled
+from spare.theory.mixtures import Mixture, check_features, read_features, sampled
 from spare.theory.network import check_memory, check_step, check_width, symmetric
 from spare.theory.slopes import PROBES, features_of, inside
 from spare.theory.study import Row, Study, generator_of, options_of, precision_named
@@ -55,6 +56,8 @@ class GrowthOptions(Mixture):
     #: Everything in the sweeps but d and what is swept, as a share of its size.
     sweep_scale: Annotated[float, Range(0.01, 1)] = 1.0
     precision: str = "float32"
+    #: Text file of features, instead of random ones of these sizes: a line for each of four.
+    features_file: str = ""
 
 
 def growth(
@@ -92,6 +95,9 @@ def growth(
     given = None
     if features is not None:
         given = torch.as_tensor(np.asarray(features), dtype=torch.float64)
+    elif options.features_file:
+        given = read_features(Path(options.features_file))
+    if given is not None:
         check_features(given, options.d)
     for name in options.activations:
         activation_named(name)

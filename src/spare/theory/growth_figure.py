@@ -84,7 +84,7 @@ def _plot_curves(axes: Axes, curves: Sequence[Row]) -> None:
 def _explain(axes: Axes) -> None:
     """Which color and which style is what, in the corners that the lines leave free."""
     axes.add_artist(axes.legend(fontsize=6, frameon=False, loc="upper left"))
-    styles = {
+    styles: dict[str, dict[str, Any]] = {
         "theorem": {"color": "k", "lw": 1},
         "measured inside typical inputs": {"color": "k", "marker": "o", "ms": 3, "ls": ""},
         "measured for the feature alone": {"color": "k", "lw": 1, "ls": ":"},

@@ -171,8 +171,8 @@ def _sections(rows: Sequence[Row], options: NsrOptions) -> list[Section]:
             ["noise", "noise / signal", *methods],
             table,
             [
-                "noise: its standard deviation, where a color's largest value is 1; noise / signal: "
-                "that over the norm of the colors. It is on every split.",
+                "noise: its standard deviation, where a color's largest value is 1; noise / "
+                "signal: that over the norm of the colors. It is on every split.",
                 "Epochs are selected by the worst group of validation, as in the results.",
                 *(
                     [
