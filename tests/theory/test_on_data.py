@@ -10,6 +10,7 @@ from PIL import Image
 from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.errors import DataError, InputError
+from spare.methods.separation import SeparationOptions
 from spare.theory import nsr, predict, reliance
 from spare.theory.apart import masked_apart
 from spare.theory.colored_digits import color_only, digit_only, palette_colors
@@ -144,7 +145,7 @@ def test_predict_tells_how_fast_clusters_are_learned():
     assert {row["class"] for row in rows} == {"0", "1"}
     small = min(rows, key=lambda row: row["margin"])
     assert small["margin"] < 0 < max(row["margin"] for row in rows)
-    assert ("APART" in str(study)) == (study.facts["clarity_now"] >= 0.7)
+    assert ("SEPARATED" in str(study)) == (study.facts["clarity_now"] >= 0.7)
     with pytest.raises(InputError, match=r"^watched is at least 1|^watched is from 1"):
         predict((points, labels), watched=0)
 
@@ -152,7 +153,7 @@ def test_predict_tells_how_fast_clusters_are_learned():
 @pytest.mark.parametrize(
     ("told", "clarity", "said"),
     [
-        (Forecast(None, 0.1, 1.0, None), 0.9, ["APART: the classes have fallen apart already"]),
+        (Forecast(None, 0.1, 1.0, None), 0.9, ["SEPARATED: the classes have fallen apart alre"]),
         (Forecast(None, 0.1, 1.0, None), 0.2, ["NOT PROMISED: a linear learner"]),
         (Forecast(30.0, 0.9, None, None), 0.2, ["PROMISED, but after 3 epochs the network has"]),
         (Forecast(30.0, 0.9, 0.5, 4.0), 0.2, ["PROMISED: a linear learner"]),
@@ -160,9 +161,17 @@ def test_predict_tells_how_fast_clusters_are_learned():
     ],
 )
 def test_advice_says_what_is_known(told, clarity, said):
-    lines = advice(told, clarity, watched=3, budget=6)
+    lines = advice(told, clarity, watched=3, budget=6, epochs=20)
     assert len(lines) == len(said)
     assert all(line.startswith(start) for line, start in zip(lines, said, strict=True))
+
+
+def test_advice_names_a_budget_that_reaches_the_predicted_epoch():
+    lines = advice(Forecast(30.0, 0.9, 2.0, 13.6), 0.2, watched=3, budget=6, epochs=20)
+    assert lines[-1].endswith("6 of 20: if it finds nothing, try --set early_budget=0.7.")
+    assert SeparationOptions(early_budget=0.7).looks_after(100, 20)[-1] >= 13.6
+    lines = advice(Forecast(30.0, 0.9, 2.0, 31.0), 0.2, watched=3, budget=6, epochs=20)
+    assert lines[-1].endswith("try more epochs, or a larger early_lr.")
 
 
 def test_reliance_is_on_the_color(real_data):

@@ -6,6 +6,7 @@ same inputs: forecast.py says what follows from the two. No group label is used.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -221,19 +222,20 @@ def _sections(
                 for row in clusters
             ],
             [
-                "The margin is the logit of the label above the largest other; where it falls, the "
-                "cluster is being learned as another class.",
-                f"The classes' clarity is {clarity:.2f} now; from {APART:g} on they are apart.",
-                *advice(told, clarity, watched, budget),
+                "The margin is how far the logit of the label is above the largest other. Where it "
+                "falls, the cluster is being learned as another class.",
+                "Clarity, how clearly the classes have fallen apart into clusters, is "
+                f"{clarity:.2f} now; from {APART:g} on they count as separated.",
+                *advice(told, clarity, watched, budget, early.plan.settings.epochs),
             ],
         )
     ]
 
 
-def advice(told: Forecast, clarity: float, watched: int, budget: int) -> list[str]:
+def advice(told: Forecast, clarity: float, watched: int, budget: int, epochs: int) -> list[str]:
     """What the prediction means for `discover`."""
     if clarity >= APART:
-        return ["APART: the classes have fallen apart already, and 'spare discover' will find it."]
+        return ["SEPARATED: the classes have fallen apart already; 'spare discover' will see it."]
     if not told.promised:
         return [
             "NOT PROMISED: a linear learner on these inputs does not separate the classes at any "
@@ -253,8 +255,12 @@ def advice(told: Forecast, clarity: float, watched: int, budget: int) -> list[st
         "times sooner or later (docs/theory.md)."
     ]
     if told.epoch > budget:
+        share = math.ceil(100 * math.ceil(told.epoch) / epochs) / 100
+        change = f"--set early_budget={share:g}"
+        if share > 1:
+            change = "more epochs, or a larger early_lr"
         lines.append(
-            f"'spare discover' stops looking after epoch {budget} here: if it finds nothing, try a "
-            f"larger early_budget."
+            f"'spare discover' stops looking after epoch {budget} of {epochs}: if it finds "
+            f"nothing, try {change}."
         )
     return lines

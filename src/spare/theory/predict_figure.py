@@ -29,10 +29,10 @@ def plot(
     figure = canvas(8.4, 3.2)
     left, right = figure.subplots(1, 2)
     left.semilogx(clock.times, clock.clarity, color=COLORS[0], label="linear learner")
-    left.axhline(APART, color="#9ca3af", lw=0.8, ls="--")
+    left.axhline(APART, color="#9ca3af", lw=0.8, ls="--", label="counts as separated")
     if told.linear_time is not None:
-        left.axvline(told.linear_time, color="k", lw=0.8, ls=":", label="falls apart")
-    label(left, "time of the linear learner", "clarity, mean of the classes")
+        left.axvline(told.linear_time, color="k", lw=0.8, ls=":", label="first separated")
+    label(left, "time of the linear learner (steps × step size)", "clarity, mean of the classes")
     by_look = [margins(matched(each, labels), labels) for each in looks]
     for number, (name, rows) in enumerate(rows_by_class(labels).items()):
         color = COLORS[number % len(COLORS)]
@@ -40,5 +40,7 @@ def plot(
             values = [np.quantile(each[rows], share) for each in by_look]
             words = plain_text(names[int(name)]) if share == 0.5 else None
             right.plot(epochs, values, style, color=color, lw=1, label=words)
-    label(right, "epoch", "margins: median, 5 % and 95 %")
+    label(right, "epoch", "margin: logit of the label less the largest other")
+    right.legend(fontsize=6, frameon=False, title="line: median; dots: 5 %; dashes: 95 %",
+                 title_fontsize=6)  # fmt: skip
     return figure
