@@ -59,10 +59,12 @@ def plot(
             third.plot(each["sizes"], each["errors"], "o-", ms=3, lw=1, color=COLORS[number],
                        label=f"{SHORT[name]}: power {each['exponent']:.2f}")  # fmt: skip
         logarithmic(third, sizes)
-        ticks = [tick for tick in PERCENTS if third.get_ylim()[0] < tick / 100]
+        low, high = third.get_ylim()
+        third.set_ylim(low, 2 * high)  # room for the legend
+        ticks = [tick for tick in PERCENTS if low < tick / 100 < 2 * high]
         third.set_yticks([tick / 100 for tick in ticks], [f"{tick:g}" for tick in ticks])
         third.set_yticks([], minor=True)
-        third.legend(fontsize=6, frameon=False, loc="lower left", title="what grows",
+        third.legend(fontsize=6, frameon=False, loc="upper right", title="what grows",
                      title_fontsize=6)  # fmt: skip
         label(third, "size", "error of the slope, %")
     return figure
