@@ -194,6 +194,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             ),
         }
     result["powers"] = powers(rows)
+    result["scale and power fitted anew"] = refitted(rows)
     return result
 
 
@@ -247,7 +248,6 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
                 print(f"  {line(row)}")
     for name, value in summary(rows).items():
         print(name, value)
-    print("scale and power fitted anew:", refitted(rows))
 
 
 def plot(rows: Sequence[dict[str, Any]]) -> Any:
@@ -261,12 +261,18 @@ def plot(rows: Sequence[dict[str, Any]]) -> Any:
             left.plot(row["actual"], row["epoch"], marks[row["kind"]], color=color, ms=5)
     for words, color in (("seen before", 6), ("new data", 0), ("new data, another network", 3)):
         left.plot([], [], "o", color=COLORS[color], label=words)
+    for words, mark in marks.items():
+        left.plot([], [], mark, color="k", mfc="none", label=words)
     ends = np.array([1, 20])
-    for factor, style in ((1, "-"), (2, ":"), (0.5, ":")):
-        left.plot(ends, factor * ends, "k" + style, lw=0.8)
+    for factor, style, words in (
+        (1, "-", "exact"),
+        (2, ":", "off by a factor of 2"),
+        (0.5, ":", ""),
+    ):
+        left.plot(ends, factor * ends, "k" + style, lw=0.8, label=words or None)
     logarithmic(left, [1, 2, 3, 5, 10, 20])
     left.set_yticks([1, 2, 3, 5, 10, 20], ["1", "2", "3", "5", "10", "20"])
-    label(left, "epoch at which the classes fell apart", "predicted after three epochs")
+    label(left, "epoch at which the classes separated", "epoch predicted after three epochs")
     for number, (classes, lr) in enumerate(((DOGS, 0.001), (CATS, 0.001), (DOGS, 0.004))):
         of = sorted(
             (row["faint"], row["actual"]) for row in rows
@@ -280,7 +286,7 @@ def plot(rows: Sequence[dict[str, Any]]) -> Any:
     right.plot(sizes, 13 * (8 / sizes), "k:", lw=0.8, label="1 / size")
     logarithmic(right, [4, 8, 16, 32])
     right.set_yticks([1, 2, 3, 5, 10, 20], ["1", "2", "3", "5", "10", "20"])
-    label(right, "size of the texture, of 255", "epoch at which the classes fell apart")
+    label(right, "size of the texture (gray levels of 255)", "epoch at which the classes separated")
     return figure
 
 

@@ -47,7 +47,7 @@ class NsrOptions:
     """
 
     #: Standard deviations of the noise, in units of the largest value of a color.
-    noises: tuple[Annotated[float, Range(0, 100)], ...] = (0.0, 0.25, 1.0)
+    noises: tuple[Annotated[float, Range(0, 100)], ...] = (0.0, 1.0)
     methods: tuple[str, ...] = ("erm", "jtt", "eiil", "gb", "spare")
     seeds: tuple[Annotated[int, Range(0, 2**32 - 1)], ...] = (0,)
     palette: str = "distinct"
