@@ -150,6 +150,15 @@ def test_predictions(part):
     said(f"factor of {of['median factor']:.2f}, and {near} of {of['both known']}")
 
 
+def test_the_prediction_for_colored_mnist():
+    facts = study("predict")["facts"]
+    assert (study("predict")["settings"]["task"], facts["promised"]) == ("cmnist", False)
+    said(
+        f"clarity is {facts['most_clarity']:.2f} at most",
+        f"by the third epoch (a clarity of {facts['clarity_now']:.2f})",
+    )
+
+
 def test_promises():
     """What the page says of separation promised and kept."""
     found = json.loads((RESULTS / "predicting.json").read_text())
