@@ -222,8 +222,8 @@ def _sections(
                 for row in clusters
             ],
             [
-                "The margin is how far the logit of the label is above the largest other: a cluster "
-                "with a margin below 0 is taken for another class.",
+                "The margin is how far the logit of the label is above the largest other: a "
+                "cluster with a margin below 0 is taken for another class.",
                 "Clarity, how clearly the classes have fallen apart into clusters, is "
                 f"{clarity:.2f} now; from {APART:g} on they count as separated.",
                 *advice(told, clarity, watched, budget, early.plan.settings.epochs),
