@@ -26,6 +26,7 @@ from spare.files.writing import write_text
 
 FULL: dict[str, Any] = {
     "noises": (0.0, 0.1, 0.25, 0.5, 1.0),
+    "methods": ("erm", "jtt", "eiil", "gb", "spare"),
     "p_corr": 0.995,
     "train_size": 0,
     "epochs": 20,

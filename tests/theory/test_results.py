@@ -142,6 +142,25 @@ def test_reliance():
     )
 
 
+def test_noise_on_the_shortcut():
+    table = rows("nsr-worst-groups")
+    runs = [json.loads(line) for line in (RESULTS / "nsr-runs.jsonl").read_text().splitlines()]
+    tested = {
+        (run["settings"]["color_noise"], run["method"]): run["scores"]["test"]["selected"]
+        for run in runs
+    }
+    for row in table:
+        scores = tested[float(row["noise"]), row["method"]]
+        assert float(row["worst group"]) == pytest.approx(scores["worst_group"], abs=1e-6)
+    for noise in ("0", "1"):
+        of = [row for row in table if row["noise"] == noise]
+        cells = [f"{100 * float(r['worst group']):.1f} / {100 * float(r['average']):.1f}"
+                 for r in of]  # fmt: skip
+        said(f"| {noise} | {float(of[0]['noise / signal']):.2f} | {' | '.join(cells)} |")
+    jtt = tested[0.0, "jtt"]
+    said(f"it has {100 * jtt['worst_group']:.1f} / {100 * jtt['average']:.1f}")
+
+
 @pytest.mark.parametrize("part", ["seen", "tested"])
 def test_predictions(part):
     summary = json.loads((RESULTS / "predicting.json").read_text())["summary"]
