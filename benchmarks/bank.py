@@ -99,7 +99,7 @@ def _two_classes(task: Task, rows: np.ndarray) -> Task:
 
     return replace(
         task, train=task.train.subset(rows), val=None, test=None,
-        class_names=task.class_names[:2], build_model=with_two,
+        class_names=task.class_names[:2], build_model=with_two, shortcuts={},
     )  # fmt: skip
 
 

@@ -28,6 +28,9 @@ from spare.data.task import Task
 from spare.errors import SpareWarning
 from spare.files.reading import read_json
 from spare.files.writing import write_json
+from spare.findings.associations import picture_statistics
+from spare.findings.describe import describe_groups
+from spare.findings.taken import resemblances, taken_blocks
 from spare.findings.verdict import ALONE, FOUND, LEAST, NONE, WEAK, verdict_of
 from spare.groups.blocks import SMALLEST_BLOCK, Block
 from spare.methods.spare import infer
@@ -81,16 +84,24 @@ def judge(task: Task, plan: Plan, seed: int) -> dict[str, Any]:
             seed=seed, settings=plan.settings, judge=lambda epoch: ({}, {}), folder=Path(folder)
         )
         inferred = infer(task.as_seen_by("none"), stages, plan.options)
-    verdict = verdict_of(task, inferred.blocks, inferred.notes["separated_at"])
     labels = np.asarray(task.train.labels)
+    statistics = picture_statistics(task)
+    evenly = np.full(len(labels), 1 / len(labels))
+    described = describe_groups(task, inferred.groups, evenly, inferred.early_outputs)
+    taken = taken_blocks(inferred.groups, described, task.class_names, statistics)
+    verdict = verdict_of(task, inferred.blocks, inferred.notes["separated_at"], taken)
     minority = true_minority(task, task.train)
     recovery = minority_recovery(labels, minority, ~inferred.groups.in_majority())
+    alike = resemblances(inferred.groups, inferred.blocks, statistics)
     return {
         "overall": verdict["overall"],
         "strength": verdict["strength"],
         "early_epochs": inferred.notes["early_epochs"],
+        "taken": list(taken),
         "classes": [
-            asdict(block) | {name: recovery[label][name] for name in ("recall", "precision")}
+            asdict(block)
+            | {name: recovery[label][name] for name in ("recall", "precision")}
+            | {"alike": alike[label]}
             for label, block in inferred.blocks.items()
         ],
     }
@@ -158,9 +169,10 @@ def second(row: dict[str, Any]) -> float:
 
 
 def answer(row: dict[str, Any], bounds: dict[str, float]) -> str:
-    """The verdict with these bounds; what pictures look like (taken.py) is left out of it."""
+    """The verdict with these bounds."""
     words = next((words for words, least in bounds.items() if second(row) >= least), NONE)
-    return WEAK if words == NONE and strengths_of(row)[:1] >= [ALONE] else words
+    alone = strengths_of(row)[:1] >= [ALONE] or bool(row["taken"])
+    return WEAK if words == NONE and alone else words
 
 
 def bounds_from(rows: list[dict[str, Any]], without: str) -> dict[str, float]:

@@ -62,6 +62,14 @@ def test_anything_less_is_not(predicted, green):
     assert found(predicted, green) == {}
 
 
+@pytest.mark.parametrize(("right", "named"), [(0.3, ["frog"]), (0.8, [])])
+def test_a_part_that_is_only_learned_a_little_later_is_not(right, named):
+    groups, classes = described(PREDICTED)
+    looks = [{"epoch": 1, "accuracy": [1.0, 0.0]}, {"epoch": 2, "accuracy": [1.0, right]}]
+    classes["frog"]["by_epoch"] = looks
+    assert list(taken_blocks(groups, classes, NAMES, {"green": GREEN})) == named
+
+
 def test_of_two_classes_every_mistake_is_the_other_and_says_nothing():
     groups = groups_from_parts(PARTS[:400], LABELS[:400])
     facts = cluster_facts(np.eye(2)[PREDICTED[:400]], groups, NAMES[:2])

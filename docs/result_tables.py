@@ -1,0 +1,322 @@
+"""Numbers and tables of the results page, each from a record under results/.
+
+Used by docs/make_results.py. A study is a folder of results/ with about.json (the command, and
+which columns its table has) and runs.jsonl (one line per run: the whole run.json, by method and
+seed). results/paper.json has the numbers of the paper.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from statistics import mean
+from typing import Any, cast
+
+from spare.files.reading import read_json
+from spare.findings.verdict import FOUND, NONE, WEAK
+from spare.methods import METHODS
+from spare.records.bench_table import Row, Spread
+from spare.records.labels import labels_used
+from spare.records.record import RunRecord, upgraded
+from spare.runs.table import table
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+#: Methods in the order in which they are shown; pairs come after those that have a name.
+ORDER = list(METHODS)
+
+
+def position(method: str) -> int:
+    return ORDER.index(method) if method in ORDER else len(ORDER)
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+@cache
+def runs_of(study: str) -> list[RunRecord]:
+    path = RESULTS / study / "runs.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [cast(RunRecord, upgraded(json.loads(line), path.parent)) for line in lines]
+
+
+@cache
+def rows_of(study: str) -> list[Row]:
+    return sorted(table(runs_of(study))["rows"], key=lambda row: position(row["method"]))
+
+
+def row_of(study: str, method: str) -> Row:
+    return next(row for row in rows_of(study) if row["method"] == method)
+
+
+def measured(path: str) -> Any:
+    """A file of measurements below results/."""
+    return read_json(RESULTS / path)
+
+
+# --- numbers in sentences ------------------------------------------------------------------------
+
+
+def score(
+    study: str, method: str, what: str = "worst_group", when: str = "selected", spread: bool = True
+) -> str:
+    """A method's score, as mean ± standard deviation."""
+    return cell(_at(row_of(study, method)[when], what), spread)  # type: ignore[literal-required]
+
+
+def minus(study: str, method: str, other: str, what: str = "worst_group") -> str:
+    """How many points a method is above another, over the seeds that both have."""
+    one, two = row_of(study, method), row_of(study, other)
+    both = sorted({*one["seeds"]} & {*two["seeds"]})
+    values = [
+        dict(zip(row["seeds"], _at(row["selected"], what)["values"], strict=True))
+        for row in (one, two)
+    ]
+    return f"{100 * sum(values[0][s] - values[1][s] for s in both) / len(both):+.1f}"
+
+
+def of_seeds(study: str, method: str, what: str, choose: Callable[..., float]) -> str:
+    """The smallest or largest score over the seeds."""
+    return f"{100 * choose(_at(row_of(study, method)['selected'], what)['values']):.1f}"
+
+
+def recovery(study: str, method: str, what: str, choose: Callable[..., float] = min) -> str:
+    """Recall or precision of the minorities: over classes the smallest, over seeds as said."""
+    found = [
+        min(groups[what] or 0.0 for groups in run["discovery"].values())  # type: ignore[literal-required]
+        for run in runs_of(study)
+        if run["method"] == method and run["discovery"]
+    ]
+    return f"{choose(found):.2f}"
+
+
+def measured_cost(study: str, method: str) -> float:
+    """Examples passed through a model, in plain trainings."""
+    return row_of(study, method)["cost"]["examples"]
+
+
+def published(data: str) -> dict[str, list[float]]:
+    """Worst group and average of every method in the paper's main table."""
+    return cast(dict[str, list[float]], measured("paper.json")["main_table"][data])
+
+
+def paper(method: str, data: str = "cmnist") -> str:
+    return "{} / {}".format(*published(data)[method])
+
+
+def _at(scores: Any, what: str) -> Spread:
+    """A score by its name; of a gap, `gaps.NAME`."""
+    for part in what.split(".", 1):
+        scores = scores[part]
+    return cast(Spread, scores)
+
+
+def cell(spread: Spread, with_spread: bool = True) -> str:
+    deviation = f" ± {100 * spread['sd']:.1f}" if spread["interval"] and with_spread else ""
+    return f"{100 * spread['mean']:.1f}{deviation}"
+
+
+def difference(spread: Spread) -> str:
+    if spread["interval"] is None:
+        return f"{100 * spread['mean']:+.1f}"
+    low, high = spread["interval"]
+    return f"{100 * spread['mean']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def study(name: str) -> str:
+    """The command of a study, its table, and what all of its rows have in common."""
+    about = read_json(RESULTS / name / "about.json")
+    rows = rows_of(name)
+    lines = ["```console", *(f"$ {line}" for line in about["command"].splitlines()), "```", ""]
+    lines += scores_table(rows, about)
+    if "gaps" in rows[0]["selected"]:
+        lines += ["", *gaps_table(rows)]
+    return "\n".join(
+        [*lines, "", f"{in_common(rows)} Each seed: [CSV](../results/{name}/seeds.csv)."]
+    )
+
+
+def in_common(rows: list[Row]) -> str:
+    """What would be a column with the same in every row."""
+    said = [f"{rows[0]['split'].capitalize()} split"]
+    if len({row["selection"] for row in rows}) == 1:
+        said.append(f"selection: {rows[0]['selection']}")
+    for name, used in zip(
+        ("training", "selection"), zip(*map(labels_used, rows), strict=True), strict=True
+    ):
+        if len(set(used)) == 1:
+            said.append(f"{name} used: {used[0]}")
+    if len({tuple(row["seeds"]) for row in rows}) == 1:
+        said.append(f"seeds {seeds_text(rows[0]['seeds'])}")
+    return "; ".join(said) + "."
+
+
+def scores_table(rows: list[Row], about: dict[str, Any]) -> list[str]:
+    """Columns that differ between rows only; `average` is plain or adjusted, as the study says."""
+    average = about.get("average", "average")
+    columns: list[tuple[str, Callable[[Row], str]]] = [("method", lambda row: row["method"])]
+    for number, name in enumerate(("training used", "selection used")):
+        if len({labels_used(row)[number] for row in rows}) > 1:
+            columns.append((name, lambda row, n=number: labels_used(row)[n]))
+    columns += [
+        ("worst group", lambda row: cell(row["selected"]["worst_group"])),
+        (average.replace("_", " "), lambda row: cell(_at(row["selected"], average))),
+    ]
+    if any(row["selection"] != "last" for row in rows):
+        columns.append(("last epoch: worst group", lambda row: cell(row["last"]["worst_group"])))
+    if any(row.get("paper_rule") for row in rows):
+        columns.append(("by its own rule", by_paper_rule))
+    if any(row.get("spare_minus_this") for row in rows):
+        columns.append(("SPARE minus this (95 % interval)", spare_minus))
+    if len({tuple(row["seeds"]) for row in rows}) > 1:
+        columns.append(("seeds", lambda row: seeds_text(row["seeds"])))
+    if len(rows) > 1 and any(row.get("cost") for row in rows):
+        columns.append(("examples", lambda row: f"{row['cost']['examples']:.2f}"))
+    if about.get("timed"):
+        columns.append(("time", lambda row: f"{row['cost']['seconds']:.2f}"))
+    if about.get("paper"):
+        known = published(about["paper"])
+        columns.append(
+            (
+                "paper",
+                lambda row: paper(row["method"], about["paper"]) if row["method"] in known else "-",
+            )
+        )
+    heads = [head for head, _ in columns]
+    return as_table([heads, *([make(row) for _, make in columns] for row in rows)])
+
+
+def spare_minus(row: Row) -> str:
+    against = row.get("spare_minus_this")
+    return difference(against["selected"]["worst_group"]) if against else ""
+
+
+def by_paper_rule(row: Row) -> str:
+    """Scores by the rule of the method's paper, where that is not the run's."""
+    if "paper_rule" not in row:
+        return ""
+    return f"{cell(row['paper_rule']['worst_group'])} ({row['paper_rule_name']})"
+
+
+def gaps_table(rows: list[Row]) -> list[str]:
+    names = list(rows[0]["selected"]["gaps"])
+    lines = [["method", "ID accuracy", *(f"{name} gap" for name in names), "worst pattern"]]
+    for row in rows:
+        scores = row["selected"]
+        cells = [row["method"], cell(scores["id_accuracy"])]
+        cells += [cell(scores["gaps"][name]) for name in names]
+        lines.append([*cells, cell(scores["worst_pattern"])])
+    return as_table(lines)
+
+
+def tuning() -> str:
+    """What benchmarks/tune.py found, one file per method; the chosen setting in bold."""
+    lines = [["method", "settings tried: worst group on validation"]]
+    files = {path.stem: path for path in (RESULTS / "tuning").glob("*.json")}
+    for method in sorted(files, key=position):
+        tried = []
+        for row in read_json(files[method])["rows"]:
+            setting = ", ".join(f"{key} {value}" for key, value in row["setting"].items())
+            mark = "**" if row.get("chosen") else ""
+            tried.append(f"{mark}{setting}: {100 * row['worst_group']:.1f}{mark}")
+        lines.append([method, "; ".join(tried)])
+    return "\n".join(as_table(lines))
+
+
+def verdicts() -> str:
+    """What benchmarks/verdict.py found, by the kind of data."""
+    words = (FOUND, WEAK, NONE)
+    lines = [["data", "runs", *words, *(f"left out: {word}" for word in words)]]
+    for row in measured("verdict/verdict.json")["summary"]:
+        if row["what"].startswith("all, "):
+            counts = [str(row[name][word]) for name in ("in use", "left out") for word in words]
+            lines.append([row["what"].removeprefix("all, "), str(row["runs"]), *counts])
+    return "\n".join(as_table(lines))
+
+
+def harms(name: str) -> str:
+    """What benchmarks/harm.py found: one line per kind, means over seeds, and the worst seed."""
+    rows = measured(f"harm/{name}.json")["rows"]
+    methods = list(rows[0]["worst_group"])
+    ours = [method for method in methods if method in ("spare", "bridge")]
+    heads = [f"{method} minus erm, worst seed" for method in ours]
+    lines = [["planted", "seeds", *methods, *heads, "verdicts"]]
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        of_kind = [row for row in rows if row["kind"] == kind]
+        scores = [row["worst_group"] for row in of_kind]
+        means = [f"{100 * mean(each[method] for each in scores):.1f}" for method in methods]
+        least = [f"{100 * min(s[method] - s['erm'] for s in scores):+.1f}" for method in ours]
+        said = Counter(row["found"]["verdict"] for row in of_kind)
+        words = ", ".join(f"{word} {said[word]}" for word in (FOUND, WEAK, NONE) if said[word])
+        lines.append([kind, seeds_text([row["seed"] for row in of_kind]), *means, *least, words])
+    return "\n".join(as_table(lines))
+
+
+def natural() -> str:
+    """What benchmarks/natural.py discovered: what of a class is taken for which other class."""
+    files = sorted((RESULTS / "natural").glob("discover-*.json"))
+    made = [read_json(file) for file in files]
+    seeds = sorted({row["seed"] for each in made for row in each["rows"]})
+    lines = [["network", "class", *(f"seed {seed}" for seed in seeds)]]
+    for each in made:
+        for name in dict.fromkeys(row["class"] for row in each["rows"] if row["taken_for"]):
+            cells = dict.fromkeys(seeds, "-")
+            for row in each["rows"]:
+                if row["class"] == name and row["taken_for"]:
+                    cells[row["seed"]] = (
+                        f"{row['size']} of {row['of']:,}: {row['taken_for']} "
+                        f"({100 * row['share']:.0f} %)"
+                    )
+            lines.append([each["model"], name, *cells.values()])
+    return "\n".join(as_table(lines))
+
+
+def short_table() -> list[str]:
+    """The README's table: no group label anywhere."""
+    lines = [["method", "worst group", "average", "seeds", "examples, of plain training's"]]
+    for row in rows_of("cmnist-no-labels"):
+        lines.append(
+            [
+                f"`{row['method']}`: {title(row['method'])}",
+                cell(row["last"]["worst_group"]),
+                cell(row["last"]["average"]),
+                seeds_text(row["seeds"]),
+                f"{row['cost']['examples']:.2f}",
+            ]
+        )
+    return as_table(lines)
+
+
+def title(method: str) -> str:
+    """What a method is called in full; of a pair, what its halves are called."""
+    if method in METHODS:
+        return METHODS[method].title.split(":")[0]
+    inference, _, trainer = method.partition("+")
+    return f"groups as in {inference}, training as in {trainer}"
+
+
+def seeds_text(seeds: list[int]) -> str:
+    """Seeds in words, consecutive ones from the first to the last.
+
+    >>> seeds_text([0, 1, 2, 5]), seeds_text([20, 21])
+    ('0 to 2, 5', '20, 21')
+    """
+    runs: list[list[int]] = []
+    for seed in seeds:
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    parts = [f"{r[0]} to {r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in runs]
+    return ", ".join(parts)
+
+
+def as_table(lines: list[list[str]]) -> list[str]:
+    marked = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
+    return ["| " + " | ".join(cells) + " |" for cells in marked]
