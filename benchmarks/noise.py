@@ -9,20 +9,19 @@ goes on where it was. For each noise and seed it takes about 25 minutes of one c
 160 s, SPARE 240 s, JTT, which trains with many copies, ten minutes), so two hours for one seed and
 six for three. More noise means more mistakes and longer epochs for JTT.
 
-`take` writes the records of all finished runs into one file, a line for each; it works for the
-folder of `spare theory nsr`, too.
+`take` writes the records of all finished runs into one JSON file; it works for the folder of `spare
+theory nsr`, too.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from spare.api.theory import RUNS, run_study
 from spare.files.reading import read_json
-from spare.files.writing import write_text
+from spare.files.writing import write_json
 
 FULL: dict[str, Any] = {
     "noises": (0.0, 0.1, 0.25, 0.5, 1.0),
@@ -52,7 +51,7 @@ def main() -> None:
     if given.records is None:
         parser.error("take needs --records FILE")
     records = taken(given.out / RUNS)
-    write_text(given.records, "".join(json.dumps(each) + "\n" for each in records))
+    write_json(given.records, {"runs": records})
     print(f"{len(records)} runs are in {given.records}")
 
 

@@ -144,7 +144,7 @@ def test_reliance():
 
 def test_noise_on_the_shortcut():
     table = rows("nsr-worst-groups")
-    runs = [json.loads(line) for line in (RESULTS / "nsr-runs.jsonl").read_text().splitlines()]
+    runs = json.loads((RESULTS / "nsr-runs.json").read_text())["runs"]
     tested = {
         (run["settings"]["color_noise"], run["method"]): run["scores"]["test"]["selected"]
         for run in runs
