@@ -32,6 +32,8 @@ from spare.files.reading import read_json
 from spare.files.writing import write_json
 from spare.groups.blocks import class_offsets
 from spare.models import ModelChoice, builder
+from spare.report.figures.canvas import COLORS, canvas, save_figure
+from spare.theory.axes import label, logarithmic
 from spare.theory.forecast import POWER, SCALE, WITHIN, forecast
 from spare.theory.linear_clock import APART, clarity_of, linear_clock
 from spare.training.batches import shuffled
@@ -93,6 +95,7 @@ def main() -> None:
     parser.add_argument("what", choices=("run", "show"))
     parser.add_argument("--images", type=Path, help="a folder of pictures for each class")
     parser.add_argument("--out", type=Path, default=Path("runs/predicting.json"))
+    parser.add_argument("--figure", type=Path, help="a .png or .svg file to plot")
     given = parser.parse_args()
     torch.set_num_threads(1)
     rows: list[dict[str, Any]] = read_json(given.out)["rows"] if given.out.exists() else []
@@ -109,6 +112,8 @@ def main() -> None:
                 print(f"{line(rows[-1])}  {took:.0f} s of CPU", flush=True)
     show(rows)
     write_json(given.out, {"rows": rows, "summary": summary(rows)})
+    if given.figure:
+        save_figure(plot(rows), given.figure)
 
 
 def measured(case: Case, images: Path) -> dict[str, Any]:
@@ -189,6 +194,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             ),
         }
     result["powers"] = powers(rows)
+    result["scale and power fitted anew"] = refitted(rows)
     return result
 
 
@@ -242,7 +248,46 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
                 print(f"  {line(row)}")
     for name, value in summary(rows).items():
         print(name, value)
-    print("scale and power fitted anew:", refitted(rows))
+
+
+def plot(rows: Sequence[dict[str, Any]]) -> Any:
+    """Predicted against actual epochs; and actual epochs by the size of the texture."""
+    figure = canvas(8.4, 3.6)
+    left, right = figure.subplots(1, 2)
+    marks = {"texture": "o", "border": "s", "mark": "^"}
+    for row in rows:
+        if row["actual"] and row["epoch"]:
+            color = COLORS[6] if row["seen"] else COLORS[3 if row["network"] == "conv4" else 0]
+            left.plot(row["actual"], row["epoch"], marks[row["kind"]], color=color, ms=5)
+    for words, color in (("seen before", 6), ("new data", 0), ("new data, another network", 3)):
+        left.plot([], [], "o", color=COLORS[color], label=words)
+    for words, mark in marks.items():
+        left.plot([], [], mark, color="k", mfc="none", label=words)
+    ends = np.array([1, 20])
+    for factor, style, words in (
+        (1, "-", "exact"),
+        (2, ":", "off by a factor of 2"),
+        (0.5, ":", ""),
+    ):
+        left.plot(ends, factor * ends, "k" + style, lw=0.8, label=words or None)
+    logarithmic(left, [1, 2, 3, 5, 10, 20])
+    left.set_yticks([1, 2, 3, 5, 10, 20], ["1", "2", "3", "5", "10", "20"])
+    label(left, "epoch at which the classes separated", "epoch predicted after three epochs")
+    for number, (classes, lr) in enumerate(((DOGS, 0.001), (CATS, 0.001), (DOGS, 0.004))):
+        of = sorted(
+            (row["faint"], row["actual"]) for row in rows
+            if row["kind"] == "texture" and tuple(row["classes"]) == classes and row["lr"] == lr
+            and row["network"] == "small_cnn" and row["actual"]
+        )  # fmt: skip
+        words = f"{'/'.join(classes)}, lr {lr:g}"
+        right.plot(*np.array(of).T, "o-", color=COLORS[number], ms=4, lw=1, label=words)
+    sizes = np.array([8, 32])
+    right.plot(sizes, 13 * (8 / sizes) ** 2, "k--", lw=0.8, label="1 / size² (the theory)")
+    right.plot(sizes, 13 * (8 / sizes), "k:", lw=0.8, label="1 / size")
+    logarithmic(right, [4, 8, 16, 32])
+    right.set_yticks([1, 2, 3, 5, 10, 20], ["1", "2", "3", "5", "10", "20"])
+    label(right, "size of the texture (gray levels of 255)", "epoch at which the classes separated")
+    return figure
 
 
 if __name__ == "__main__":

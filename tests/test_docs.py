@@ -215,7 +215,8 @@ def test_results_hold_studies_and_measurements_only():
             known = ("about.json", "runs.jsonl", "seeds.csv")
             assert path.name in known, f"{path} does not belong in a study"
         else:
-            assert path.is_dir() or path.suffix == ".json", f"{path} does not belong in results/"
+            known = path.is_dir() or path.suffix in (".json", ".csv")
+            assert known, f"{path} does not belong in results/"
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
+import numpy as np
 import pytest
 
 import spare
@@ -59,7 +60,14 @@ def test_studies_share_a_page_and_json_is_for_machines(capsys, tmp_path):
         (["growth", "--set", "widht=10"], "unknown setting of this study 'widht': did you mean"),
         (["growth", "--set", "width=101"], "the width is an even number"),
         (["growth", "--set", "correlation=1.5"], "correlation is from 0 to 1, not 1.5."),
+        (["growth", "--set", "correlation=-0.1"], "correlation is from 0 to 1, not -0.1."),
+        (["separability", "--set", "correlation=2"], "correlation is from 0 to 1, not 2.0."),
         (["growth", "--set", "core=0"], "core is above 0"),
+        (["growth", "--set", "seed=1"], "unknown setting of this study 'seed': did you mean"),
+        (["dominance", "--set", "width=7"], "the width is an even number"),
+        (["linear", "--set", "width=7"], "the width is an even number"),
+        (["dominance", "--set", "lr=1e6", *SMALL], "a step size (lr) of 1e+06 is beyond stability"),
+        (["separability", "--set", "n=9000000", "--set", "d=100000"], "d=100,000, n=9,000,000 and"),
         (["growth", "--set", "lr=1e6", *SMALL], "a step size (lr) of 1e+06 is beyond stability"),
         (["growth", "--set", "d=1000000", "--set", "n=1000000"], "d=1,000,000, n=1,000,000 and"),
         (["dominance", "--set", "activations=relo"], "unknown activation 'relo'"),
@@ -77,6 +85,34 @@ def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, monkeypatch, 
     assert err.startswith(f"spare: error: {line}")
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda rows: [rows[0], rows[0] + rows[1], *rows[2:]], "features 1 and 2 are not orthogon"),
+        (lambda rows: [0 * rows[0], *rows[1:]], "a feature is zero or not finite"),
+        (lambda rows: rows[:3], "features are four vectors of d=60 numbers"),
+        (lambda rows: [*rows[:3], rows[3][:5]], "features.csv holds no features: it should have"),
+    ],
+)
+def test_features_of_a_file_are_checked(capsys, tmp_path, monkeypatch, change, line):
+    monkeypatch.chdir(tmp_path)
+    rows = list(4 * np.eye(60)[:4])
+
+    def write(rows):
+        text = "\n".join(",".join(map(str, row)) for row in rows)
+        (tmp_path / "features.csv").write_text(text)
+
+    more = [*SMALL, "--set", "features_file=features.csv", "--set", "core=2", "--set", "spurious=3"]
+    more += ["--set", "steps=5", "--set", "sweep_seeds=0", "--set", "activations=erf"]
+    write(change(rows))
+    code, out, err = call(capsys, "growth", *more)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"spare: error: {line}")
+    assert err.count("\n") == 1
+    write(rows)
+    assert call(capsys, "growth", "--out", "out", *more)[0] == 0
 
 
 def test_a_foreign_file_in_the_folder_is_one_sentence(capsys, tmp_path):

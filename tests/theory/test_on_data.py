@@ -10,13 +10,15 @@ from PIL import Image
 from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.errors import DataError, InputError
+from spare.methods.separation import SeparationOptions
 from spare.theory import nsr, predict, reliance
 from spare.theory.apart import masked_apart
 from spare.theory.colored_digits import color_only, digit_only, palette_colors
 from spare.theory.early import Early, early_of, watch
-from spare.theory.forecast import POWER, SCALE, forecast
+from spare.theory.forecast import POWER, SCALE, Forecast, forecast
 from spare.theory.linear_clock import LinearClock, linear_clock, reached_at
 from spare.theory.noisy_colors import load, noise_to_signal, noisy
+from spare.theory.predict import advice
 
 TIMES = np.logspace(-1, 4, 11)
 
@@ -78,9 +80,11 @@ def test_early_training_is_that_of_discover():
         early_of((points, labels), 0, 2, overrides={"erly_lr": "0.05"})
 
 
-def test_a_linear_learner_knows_gradient_flow():
+@pytest.mark.parametrize("width", [20, 200])
+def test_a_linear_learner_knows_gradient_flow(width):
     """Against small explicit steps of gradient descent on the same standardized inputs."""
     points, labels, _ = shortcut_data(120)
+    points = np.random.default_rng(2).normal(size=(120, width)) + labels[:, None] * 0.5
     clock = clock_of(points, labels)
     x = points.astype(float) - points.mean(0)
     x *= np.sqrt(x.shape[1] / (x**2).sum(1).mean())
@@ -141,9 +145,33 @@ def test_predict_tells_how_fast_clusters_are_learned():
     assert {row["class"] for row in rows} == {"0", "1"}
     small = min(rows, key=lambda row: row["margin"])
     assert small["margin"] < 0 < max(row["margin"] for row in rows)
-    assert "PROMISED" in str(study)
+    assert ("SEPARATED" in str(study)) == (study.facts["clarity_now"] >= 0.7)
     with pytest.raises(InputError, match=r"^watched is at least 1|^watched is from 1"):
         predict((points, labels), watched=0)
+
+
+@pytest.mark.parametrize(
+    ("told", "clarity", "said"),
+    [
+        (Forecast(None, 0.1, 1.0, None), 0.9, ["SEPARATED: the classes have fallen apart alre"]),
+        (Forecast(None, 0.1, 1.0, None), 0.2, ["NOT PROMISED: a linear learner"]),
+        (Forecast(30.0, 0.9, None, None), 0.2, ["PROMISED, but after 3 epochs the network has"]),
+        (Forecast(30.0, 0.9, 0.5, 4.0), 0.2, ["PROMISED: a linear learner"]),
+        (Forecast(30.0, 0.9, 2.0, 14.0), 0.2, ["PROMISED: a linear", "'spare discover' stops"]),
+    ],
+)
+def test_advice_says_what_is_known(told, clarity, said):
+    lines = advice(told, clarity, watched=3, budget=6, epochs=20)
+    assert len(lines) == len(said)
+    assert all(line.startswith(start) for line, start in zip(lines, said, strict=True))
+
+
+def test_advice_names_a_budget_that_reaches_the_predicted_epoch():
+    lines = advice(Forecast(30.0, 0.9, 2.0, 13.6), 0.2, watched=3, budget=6, epochs=20)
+    assert lines[-1].endswith("6 of 20: if it finds nothing, try --set early_budget=0.7.")
+    assert SeparationOptions(early_budget=0.7).looks_after(100, 20)[-1] >= 13.6
+    lines = advice(Forecast(30.0, 0.9, 2.0, 31.0), 0.2, watched=3, budget=6, epochs=20)
+    assert lines[-1].endswith("try more epochs, or a larger early_lr.")
 
 
 def test_reliance_is_on_the_color(real_data):
@@ -214,6 +242,7 @@ def test_nsr_benches_every_noise(real_data, tmp_path):
         (0.0, "erm"), (0.0, "gb"), (0.5, "erm"), (0.5, "gb"),
     ]  # fmt: skip
     assert (tmp_path / "noise-0.5" / "gb-seed0" / "run.json").is_file()
+    assert [row["examples seen"] for row in rows] == [500] * 4
 
 
 def test_noises_are_different_numbers():

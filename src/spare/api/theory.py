@@ -61,10 +61,11 @@ def run_study(
         raise unknown("study", name, STUDIES)
     command = STUDIES[name]
     types = typed_fields(command.options)
-    given = {
-        key: convert(key, value, types[key]) if key in types else value
-        for key, value in (settings or {}).items()
-    }
+    given: dict[str, Any] = {}
+    for key, value in (settings or {}).items():
+        if key not in types:
+            raise unknown("setting of this study", key, types)
+        given[key] = convert(key, value, types[key])
     if command.needs_data:
         given["data"] = as_path(data)
     if command.makes_runs:

@@ -2,86 +2,90 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from spare.cli.app import Common, Data, Json, Out, Set, Task, Threads, app, settings_of
+from spare.cli.app import Common, Data, Json, Out, Task, Threads, app, settings_of
 from spare.cli.console import Bars, write, write_json, write_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spare.api.theory import Studied
 
 theory_app = App(name="theory", help="When and why shortcuts are learned first, as experiments.")
 app.command(theory_app)
 
+Seed = Annotated[int, Parameter(help="Decides everything random.")]
+#: A study has settings of its own, which `spare list settings` does not know.
+OwnSettings = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--set",
+        negative="",
+        help="key=value: a size or a setting of this study; a name that it does not have is "
+        "answered with those that it has.",
+    ),
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Simulation:
+    """What every study takes."""
+
+    out: Out = None
+    seed: Seed = 0
+    threads: Threads = 0
+    set: OwnSettings = None
+    json: Json = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class OnData(Simulation):
+    """What a study takes that trains on a data set."""
+
+    data: Data = None
+
 
 @theory_app.command
-def growth(
-    *, out: Out = None, seed: int = 0, threads: Threads = 0, set: Set = None, json: Json = False
-) -> None:
+def growth(*, options: Simulation | None = None) -> None:
     """How fast a network learns each feature, against the first theorem's lines."""
-    _study("growth", out, seed, threads, set, json)
+    _study("growth", options or Simulation())
 
 
 @theory_app.command
-def separability(
-    *, out: Out = None, seed: int = 0, threads: Threads = 0, set: Set = None, json: Json = False
-) -> None:
-    """When the groups of a class part, and how many examples obey the corollary's bounds."""
-    _study("separability", out, seed, threads, set, json)
+def separability(*, options: Simulation | None = None) -> None:
+    """When the groups of a class separate, and how many examples obey the corollary's bounds."""
+    _study("separability", options or Simulation())
 
 
 @theory_app.command
-def dominance(
-    *, out: Out = None, seed: int = 0, threads: Threads = 0, set: Set = None, json: Json = False
-) -> None:
+def dominance(*, options: Simulation | None = None) -> None:
     """How little of the core feature is learned beside a cleaner spurious one."""
-    _study("dominance", out, seed, threads, set, json)
+    _study("dominance", options or Simulation())
 
 
 @theory_app.command
-def linear(
-    *,
-    out: Out = None,
-    data: Data = None,
-    seed: int = 0,
-    threads: Threads = 0,
-    set: Set = None,
-    json: Json = False,
-) -> None:
+def linear(*, options: OnData | None = None) -> None:
     """The network beside the linear model that it begins as, on Colored MNIST."""
-    _study("linear", out, seed, threads, set, json, data)
+    _study("linear", options or OnData())
 
 
 @theory_app.command
-def reliance(
-    *,
-    out: Out = None,
-    data: Data = None,
-    seed: int = 0,
-    threads: Threads = 0,
-    set: Set = None,
-    json: Json = False,
-) -> None:
+def reliance(*, options: OnData | None = None) -> None:
     """How the output moves when only the color, or only the digit, is left of an image."""
-    _study("reliance", out, seed, threads, set, json, data)
+    _study("reliance", options or OnData())
 
 
 @theory_app.command
-def nsr(
-    *,
-    out: Out = None,
-    data: Data = None,
-    seed: int = 0,
-    threads: Threads = 0,
-    set: Set = None,
-    json: Json = False,
-) -> None:
-    """Worst groups of several methods as the colors of Colored MNIST become noisy. Resumable."""
-    _study("nsr", out, seed, threads, set, json, data)
+def nsr(*, options: OnData | None = None) -> None:
+    """Worst groups of several methods as the colors of Colored MNIST become noisy.
+
+    Finished runs are kept in the folder 'runs' of --out, and are not made again.
+    """
+    _study("nsr", options or OnData())
 
 
 @theory_app.command
@@ -89,7 +93,7 @@ def predict(
     task: Task,
     *,
     watched: Annotated[int, Parameter(help="Epochs to train before predicting.")] = 3,
-    seed: int = 0,
+    seed: Seed = 0,
     threads: Threads = 0,
     common: Common | None = None,
     json: Json = False,
@@ -107,7 +111,7 @@ def predict(
 
 @theory_app.command(name="all")
 def all_(
-    *, out: Out = None, data: Data = None, seed: int = 0, threads: Threads = 0, json: Json = False
+    *, out: Out = None, data: Data = None, seed: Seed = 0, threads: Threads = 0, json: Json = False
 ) -> None:
     """Every study at its usual size, and one report: a quarter of an hour on two cores."""
     with Bars() as bars:
@@ -122,28 +126,20 @@ def all_(
         _print(each, json)
 
 
-def _study(
-    name: str,
-    out: Path | None,
-    seed: int,
-    threads: int,
-    pairs: list[str] | None,
-    json: bool,
-    data: Path | None = None,
-) -> None:
+def _study(name: str, options: Simulation) -> None:
     with Bars() as bars:
         from spare.api.theory import run_study
 
         done = run_study(
             name,
-            seed=seed,
-            out=out,
-            data=data,
-            threads=threads,
+            seed=options.seed,
+            out=options.out,
+            data=options.data if isinstance(options, OnData) else None,
+            threads=options.threads,
             progress=bars.progress(),
-            settings=settings_of(pairs),
+            settings=settings_of(options.set),
         )
-    _print(done, json)
+    _print(done, options.json)
 
 
 def _print(done: Studied, json: bool) -> None:

@@ -120,16 +120,34 @@ def constants_of(name: str) -> Constants:
 
 def by_quadrature(name: str) -> dict[str, float]:
     """The constants of an activation by numerical integration, whatever is known of them."""
-    activation = activation_named(name)
     g, weights = normal_rule()
+    return {each: float(weights @ values) for each, values in _integrands(name, g).items()}
+
+
+def by_adaptive_quadrature(name: str) -> dict[str, float]:
+    """The same by another library's rule, to check those that have no closed form either."""
+    from scipy.integrate import quad
+
+    def integral(each: str, start: float, end: float) -> float:
+        def density(g: float) -> float:
+            value = _integrands(name, np.array([g]))[each][0]
+            return float(value) * math.exp(-g * g / 2) * _NORMAL
+
+        return float(quad(density, start, end, epsabs=1e-13)[0])
+
+    return {each: integral(each, -REACH, 0) + integral(each, 0, REACH) for each in NAMES}
+
+
+def _integrands(name: str, g: np.ndarray) -> dict[str, np.ndarray]:
+    """What the constants are the means of, at these values of the normal variable."""
+    activation = activation_named(name)
     slope = activation.slope(torch.from_numpy(g)).numpy()
-    integrands = {
+    return {
         "zeta": slope,
         "theta_0": activation.value(torch.from_numpy(g)).numpy(),
         "theta_1": g * slope,
         "theta_2": (g**3 / 2 - g) * slope,
     }
-    return {each: float(weights @ integrand) for each, integrand in integrands.items()}
 
 
 def normal_rule() -> tuple[np.ndarray, np.ndarray]:

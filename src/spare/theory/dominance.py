@@ -14,24 +14,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from spare.errors import InputError
 from spare.limits import Positive, Range, Share, check_ranges
 from spare.progress import SILENT, Progress
-from spare.report.figures.canvas import COLORS, canvas
 from spare.report.sections import Section
-from spare.theory.axes import label, logarithmic
 from spare.theory.constants import activation_named
+from spare.theory.dominance_figure import plot
 from spare.theory.mixtures import Mixture, sampled
 from spare.theory.network import check_memory, check_step, check_width, symmetric
 from spare.theory.slopes import PROBES, features_of, inside
 from spare.theory.study import Row, Study, generator_of, options_of, precision_named
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: R_s is much smaller than R_c up to this ratio.
 MUCH_SMALLER = 0.3
@@ -141,7 +137,7 @@ def dominance(*, seed: int = 0, progress: Progress = SILENT, **settings: Any) ->
         tables={"ratios": by_ratio, **({"minorities": by_share} if by_share else {})},
         sections=_sections(by_ratio, by_share, facts, options),
         settings={**asdict(options), "seed": seed},
-        plot=lambda: plot(by_ratio, by_share, options),
+        plot=lambda: plot(by_ratio, by_share),
     )
 
 
@@ -210,8 +206,8 @@ def _sections(
     facts: Mapping[str, Any],
     options: DominanceOptions,
 ) -> list[Section]:
-    heads = ["activation", "R_s / R_c", "bound", "|f(v_c)|", "|f(v_s)|", "linear optimum: core",
-             "spurious", "steps", "bound held"]  # fmt: skip
+    heads = ["activation", "R_s / R_c", "bound", "|f(v_c)|", "|f(v_s)|", "best linear |f(v_c)|",
+             "best linear |f(v_s)|", "steps", "bound held"]  # fmt: skip
 
     def cells(row: Row) -> list[Any]:
         numbers = ("bound", "core", "spurious", "optimum core", "optimum spurious")
@@ -227,7 +223,10 @@ def _sections(
             heads,
             [cells(row) for row in by_ratio],
             [
-                f"Measured inside typical inputs; of the two classes, the larger |f(v_c)| and the "
+                "R is the noise along a feature over the feature's size: R_s of the spurious one, "
+                "R_c of the core one. The bound, sqrt(2) R_s / R_c, is for |f(v_c)|. 'Best linear' "
+                "is the linear model with the least loss.",
+                "Measured inside typical inputs; of the two classes, the larger |f(v_c)| and the "
                 f"smaller |f(v_s)|. With R_s at most {MUCH_SMALLER:g} R_c the bound holds, without "
                 f"any slack, at {facts['points_held']} of {facts['points_in_regime']} points.",
                 "From R_s / R_c = 0.7 on the bound is above what any feature can be (1): it holds "
@@ -241,7 +240,13 @@ def _sections(
             Section(
                 f"Where its assumption fails: minorities that are not few "
                 f"(R_s / R_c = {RATIO_OF_THAT:g})",
-                ["minority, % of a class", "bound", "|f(v_c)|", "linear optimum", "bound held"],
+                [
+                    "minority, % of a class",
+                    "bound",
+                    "|f(v_c)|",
+                    "best linear |f(v_c)|",
+                    "bound held",
+                ],
                 [
                     [
                         f"{100 * (1 - row['correlation']):.1f}",
@@ -260,35 +265,3 @@ def _sections(
             )
         )
     return sections
-
-
-def plot(by_ratio: Sequence[Row], by_share: Sequence[Row], options: DominanceOptions) -> Figure:
-    figure = canvas(9.6 if by_share else 5, 3.4)
-    panels = figure.subplots(1, 2 if by_share else 1, squeeze=False)[0]
-    axes = panels[0]
-    ratios = np.array(options.ratios)
-    axes.plot(ratios, math.sqrt(2) * ratios, "k--", lw=1, label="bound for the core feature")
-    best = [optimum(ratio, options.core_ratio, options.correlation) for ratio in ratios]
-    axes.plot(ratios, [a for a, _ in best], "k:", lw=1, label="linear optimum, core and spurious")
-    axes.plot(ratios, [b for _, b in best], "k:", lw=1)
-    for number, activation in enumerate(options.activations):
-        rows = [row for row in by_ratio if row["activation"] == activation]
-        color = COLORS[number % len(COLORS)]
-        axes.plot([r["ratio"] for r in rows], [r["core"] for r in rows], "o", color=color, ms=4,
-                  label=f"core, {activation}")  # fmt: skip
-        axes.plot([r["ratio"] for r in rows], [r["spurious"] for r in rows], "^", color=color,
-                  ms=4, mfc="none", label=f"spurious, {activation}")  # fmt: skip
-    logarithmic(axes, ratios)
-    label(axes, "R_s / R_c", "|f| along the feature")
-    if by_share:
-        axes = panels[1]
-        shares = [100 * (1 - row["correlation"]) for row in by_share]
-        axes.axhline(math.sqrt(2) * RATIO_OF_THAT, color="k", ls="--", lw=1, label="bound")
-        axes.plot(shares, [row["optimum core"] for row in by_share], "k:", lw=1,
-                  label="linear optimum")  # fmt: skip
-        axes.plot(shares, [row["core"] for row in by_share], "o", ms=4, color=COLORS[0],
-                  label=f"core, {by_share[0]['activation']}")  # fmt: skip
-        axes.set_xscale("log")
-        label(axes, "minority, % of a class", "|f(v_c)|")
-        axes.set_title(f"R_s / R_c = {RATIO_OF_THAT:g}", fontsize=9)
-    return figure

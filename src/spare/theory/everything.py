@@ -37,8 +37,8 @@ STUDIES = {
     "reliance": Command(reliance, RelianceOptions, needs_data=True),
     "nsr": Command(nsr, NsrOptions, needs_data=True, makes_runs=True),
 }
-#: What the prediction is made for: a part of Colored MNIST.
-PREDICTED: dict[str, Any] = {"watched": 2, "palette": "distinct", "train_size": 10_000}
+#: What the prediction is made for: data that is built in.
+PREDICTED = "digits"
 
 
 def everything(
@@ -48,7 +48,7 @@ def everything(
     runs: Path | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[Study]:
-    """Every study as it is finished, and last the prediction for Colored MNIST.
+    """Every study as it is finished, and last the prediction for the built-in digits.
 
     Parameters
     ----------
@@ -70,4 +70,4 @@ def everything(
             more["runs"] = runs
         yield command.function(seed=seed, progress=progress, **more)
     progress.say("predict ...")
-    yield predict("cmnist", seed=seed, data=data, progress=progress, **PREDICTED)
+    yield predict(PREDICTED, seed=seed, data=data, progress=progress)

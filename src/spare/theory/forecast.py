@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spare.groups.blocks import class_offsets
 from spare.theory.linear_clock import LinearClock, reached_at
 
 #: Chosen on what benchmarks/predicting.py calls seen.
@@ -64,3 +65,16 @@ def forecast(clock: LinearClock, epochs: Sequence[float], logits: Sequence[np.nd
     if time is not None and started is not None:
         epoch = started * SCALE * max(time, 1.0) ** POWER
     return Forecast(time, float(clock.clarity.max()), started, epoch)
+
+
+def matched(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """As separation sees them: classes are predicted as often as they occur."""
+    return np.asarray(logits + class_offsets(logits, labels))
+
+
+def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The label's logit above the largest other."""
+    own = np.arange(len(labels)), labels
+    others = logits.copy()
+    others[own] = -np.inf
+    return np.asarray(logits[own] - others.max(1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from spare.progress import SILENT, Progress
 from spare.report.sections import Section
 from spare.theory.constants import activation_named, constants_of
 from spare.theory.growth_figure import by_line, plot
-from spare.theory.mixtures import Mixture, check_features, sampled
+from spare.theory.mixtures import Mixture, check_features, read_features, sampled
 from spare.theory.network import check_memory, check_step, check_width, symmetric
 from spare.theory.slopes import PROBES, features_of, inside
 from spare.theory.study import Row, Study, generator_of, options_of, precision_named
@@ -30,8 +31,8 @@ from spare.theory.sweeps import SWEEPS, Swept, sweep_errors, sweep_rows
 ALPHA = 0.25
 #: Steps that the initial slope is fitted to, as a t + b t^2.
 FITTED = 5
-#: Measured and predicted have parted when they differ by more.
-PARTED = 0.1
+#: Measured outputs have left the line of the theorem when they differ from it by more.
+OFF = 0.1
 
 CLAIM = (
     "In the first steps a network answers to each feature of the data in proportion to time, to "
@@ -55,6 +56,8 @@ class GrowthOptions(Mixture):
     #: Everything in the sweeps but d and what is swept, as a share of its size.
     sweep_scale: Annotated[float, Range(0.01, 1)] = 1.0
     precision: str = "float32"
+    #: Text file of features, instead of random ones of these sizes: a line for each of four.
+    features_file: str = ""
 
 
 def growth(
@@ -92,6 +95,9 @@ def growth(
     given = None
     if features is not None:
         given = torch.as_tensor(np.asarray(features), dtype=torch.float64)
+    elif options.features_file:
+        given = read_features(Path(options.features_file))
+    if given is not None:
         check_features(given, options.d)
     for name in options.activations:
         activation_named(name)
@@ -178,8 +184,8 @@ def _slope(rows: Sequence[Row], options: GrowthOptions) -> Row:
         return float(np.linalg.lstsq(powers, values, rcond=None)[0][0])
 
     predicted = rows[0]["predicted"]
-    apart = [
-        row["step"] for row in rows if abs(row["measured"] / row["predicted"] - 1) > PARTED
+    off = [
+        row["step"] for row in rows if abs(row["measured"] / row["predicted"] - 1) > OFF
     ] if predicted else []  # fmt: skip
     return {
         "activation": rows[0]["activation"],
@@ -190,7 +196,7 @@ def _slope(rows: Sequence[Row], options: GrowthOptions) -> Row:
         "alone / predicted": initial("alone") / predicted if predicted else math.nan,
         "slope at 0 / zeta": _steeper(rows[0]["activation"]),
         "last / predicted": rows[-1]["measured"] / rows[-1]["predicted"] if predicted else math.nan,
-        "parted at step": apart[0] if apart else None,
+        "leaves the line at step": off[0] if off else None,
     }
 
 
@@ -198,6 +204,19 @@ def _steeper(activation: str) -> float:
     """How much steeper an activation is at 0 than on average over typical inputs."""
     at_0 = activation_named(activation).slope(torch.zeros(1)).item()
     return at_0 / constants_of(activation).zeta
+
+
+def _alone(activations: Sequence[str]) -> list[str]:
+    """Why a feature alone is not what the theorem says, for the activations that are smooth."""
+    smooth = [name for name in activations if name not in ("relu", "leaky_relu")]
+    if not smooth:
+        return []
+    factors = ", ".join(f"{name} {_steeper(name):.2f}" for name in smooth)
+    return [
+        "The feature alone, f(v), is a much shorter input than the theorem's constants are for: a "
+        "smooth activation is steeper there than on average over typical inputs, by a factor of "
+        f"its slope at 0 over zeta ({factors})."
+    ]
 
 
 def _window(options: GrowthOptions) -> float:
@@ -216,13 +235,13 @@ def _sections(
             f"{row['measured / predicted']:.3f}",
             f"{row['alone / predicted']:.3f}",
             f"{row['last / predicted']:.3f}",
-            row["parted at step"] or "-",
+            row["leaves the line at step"] or "-",
         ]
         for row in slopes
     ]
-    last = f"at step {options.steps}"
-    heads = ["activation", "feature", "predicted slope", "measured / predicted", "v alone",
-             last, "parted at"]  # fmt: skip
+    last = f"output after step {options.steps} / predicted"
+    heads = ["activation", "feature", "predicted slope", "measured / predicted",
+             "feature alone / predicted", last, "leaves the line at step"]  # fmt: skip
     worst = max(abs(row["measured / predicted"] - 1) for row in slopes)
     sections = [
         Section(
@@ -231,26 +250,27 @@ def _sections(
             heads,
             rows,
             [
-                f"Inside typical inputs the slopes are within {100 * worst:.1f} % of the "
-                f"theorem's.",
-                "At v alone a smooth activation is steeper than it is on average over typical "
-                "inputs, by its slope at 0 over zeta: "
-                + ", ".join(
-                    f"{name} {_steeper(name):.2f}"
-                    for name in options.activations
-                    if name not in ("relu", "leaky_relu")
-                )
-                + "; the theorem's constants do not hold there.",
-                f"'parted at' is the first step that differs by more than {100 * PARTED:.0f} %. "
-                f"The theorem is for {_window(options):.0f} steps or so, sqrt(d^(3/4) / lr).",
+                "A slope is how much the output along a feature grows in one step, at the start. "
+                "It is measured inside typical inputs, (f(x + v) - f(x - v)) / 2, and there it is "
+                f"within {100 * worst:.1f} % of the theorem's.",
+                *_alone(options.activations),
+                f"An output leaves the line when it is off by more than {100 * OFF:.0f} %. The "
+                f"theorem is for {_window(options):.0f} steps or so, sqrt(d^(3/4) / lr).",
             ],
         )
     ]
     if errors:
         sections.append(
             Section(
-                "How the error falls: relative, root mean square over features, activations, seeds",
-                ["swept", "from", "to", "error from", "error to", "exponent"],
+                "How far the slopes are off, relative to the predicted ones, as sizes grow",
+                [
+                    "what grows",
+                    "from",
+                    "to",
+                    "error at first",
+                    "error at last",
+                    "power of the size",
+                ],
                 [
                     [
                         SWEEPS[name],
@@ -261,6 +281,10 @@ def _sections(
                         f"{each['exponent']:.2f}" if each["exponent"] is not None else "-",
                     ]
                     for name, each in errors.items()
+                ],
+                [
+                    "Errors are root mean squares over features, activations and draws. A "
+                    "power of -0.5 means that four times the size halves the error."
                 ],
             )
         )

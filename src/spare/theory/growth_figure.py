@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+#: What is swept, where there is little room.
+SHORT = {"width": "width", "n": "examples n", "d": "d, and n = width = 2 d"}
+PERCENTS = (0.5, 1, 2, 3, 5, 10, 20, 50)
+
+
 def by_line(curves: Sequence[Row]) -> list[list[Row]]:
     """The rows of each activation and feature, by step."""
     lines: dict[tuple[str, str], list[Row]] = {}
@@ -41,19 +46,27 @@ def plot(
         _plot_curves(axes, [row for row in curves if row["activation"] == activation])
         axes.axvline(window, color="#9ca3af", lw=0.8, ls="--")
         axes.set_title(activation, fontsize=9)
+    _explain(above.axes[0])
     if below:
         first, second, third = below[0].subplots(1, 3)
         for axes, what in ((first, "correlation"), (second, "spurious")):
             _plot_sweep(axes, [row for row in swept if row["sweep"] == what], names)
-            label(axes, SWEEPS[what], "slope along the spurious feature")
+            label(axes, SWEEPS[what], "slope along the spurious feature\n(output per step)")
         sizes = set()
         for number, name in enumerate(n for n in errors if errors[n]["exponent"] is not None):
             each = errors[name]
             sizes |= set(each["sizes"])
             third.plot(each["sizes"], each["errors"], "o-", ms=3, lw=1, color=COLORS[number],
-                       label=f"{SWEEPS[name]}: exponent {each['exponent']:.2f}")  # fmt: skip
+                       label=f"{SHORT[name]}: power {each['exponent']:.2f}")  # fmt: skip
         logarithmic(third, sizes)
-        label(third, "size", "relative error of the slope")
+        low, high = third.get_ylim()
+        third.set_ylim(low, 2 * high)  # room for the legend
+        ticks = [tick for tick in PERCENTS if low < tick / 100 < 2 * high]
+        third.set_yticks([tick / 100 for tick in ticks], [f"{tick:g}" for tick in ticks])
+        third.set_yticks([], minor=True)
+        third.legend(fontsize=6, frameon=False, loc="upper right", title="what grows",
+                     title_fontsize=6)  # fmt: skip
+        label(third, "size", "error of the slope, %")
     return figure
 
 
@@ -65,11 +78,22 @@ def _plot_curves(axes: Axes, curves: Sequence[Row]) -> None:
         axes.plot(steps, [row["measured"] for row in rows], "o", color=color, ms=3,
                   label=rows[0]["feature"])  # fmt: skip
         axes.plot(steps, [row["alone"] for row in rows], ":", color=color, lw=1)
-    axes.legend(
-        fontsize=5, frameon=False, loc="upper left", title_fontsize=5,
-        title="line: theorem; dots: inside\ntypical inputs; dotted: v alone",
-    )  # fmt: skip
-    label(axes, "step", "f along the feature")
+    axes.set_xlabel("step", fontsize=8)
+    axes.set_ylabel("output along the feature", fontsize=8)
+    axes.tick_params(labelsize=7)
+
+
+def _explain(axes: Axes) -> None:
+    """Which color and which style is what, in the corners that the lines leave free."""
+    axes.add_artist(axes.legend(fontsize=6, frameon=False, loc="upper left"))
+    styles: dict[str, dict[str, Any]] = {
+        "theorem": {"color": "k", "lw": 1},
+        "measured inside typical inputs": {"color": "k", "marker": "o", "ms": 3, "ls": ""},
+        "measured for the feature alone": {"color": "k", "lw": 1, "ls": ":"},
+        "the theorem's window ends": {"color": "#9ca3af", "lw": 0.8, "ls": "--"},
+    }
+    lines = [axes.plot([], [], **style)[0] for style in styles.values()]
+    axes.legend(lines, list(styles), fontsize=6, frameon=False, loc="lower left")
 
 
 def _plot_sweep(axes: Axes, swept: Sequence[Row], names: Sequence[str]) -> None:

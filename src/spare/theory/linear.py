@@ -23,7 +23,13 @@ from spare.limits import Range, check_ranges
 from spare.progress import SILENT, Progress
 from spare.report.sections import Section
 from spare.theory.colored_digits import PARTS, versions
-from spare.theory.constants import ACTIVATIONS, NAMES, activation_named, by_quadrature, constants_of
+from spare.theory.constants import (
+    ACTIVATIONS,
+    NAMES,
+    activation_named,
+    by_adaptive_quadrature,
+    constants_of,
+)
 from spare.theory.linear_figure import plot
 from spare.theory.linear_model import fitted
 from spare.theory.mixtures import Mixture, sampled
@@ -142,10 +148,10 @@ def linear(
 
 
 def _constants() -> list[Row]:
-    """Every constant as it is used, and by numerical integration."""
+    """Every constant as it is used, and by a numerical integration that is not the one used."""
     rows = []
     for name, activation in ACTIVATIONS.items():
-        used, integrated = constants_of(name), by_quadrature(name)
+        used, integrated = constants_of(name), by_adaptive_quadrature(name)
         rows += [
             {
                 "activation": name,
@@ -229,7 +235,7 @@ def _sections(
     sections = [
         Section(
             f"Colored MNIST, {options.n} images, width = {options.width}: mean squared gap between "
-            f"network and linear model, in % of the outputs' variance, until the loss is half",
+            f"network and linear model, in % of the outputs' variance, until the loss has halved",
             ["activation", *PARTS.values()],
             [[name, *[f"{100 * each[part]:.2f}" for part in PARTS]] for name, each in gaps.items()],
             [
@@ -251,7 +257,11 @@ def _sections(
                 ]
                 for name in ACTIVATIONS
             ],
-            ["Closed forms where there are any; nu is theta_1 sqrt(Tr(Sigma^2) / d)."],
+            [
+                "Closed forms where there are any, else Gauss-Legendre quadrature; both are "
+                "compared with the adaptive quadrature of SciPy. nu is theta_1 sqrt(Tr(Sigma^2) "
+                "/ d)."
+            ],
         ),
     ]
     if rates:

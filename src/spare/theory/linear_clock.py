@@ -64,15 +64,18 @@ def linear_clock(
     x = x - x.mean(0)
     n, d = x.shape
     x *= np.sqrt(d / max(float((x**2).sum(1).mean()), 1e-12))
-    values, vectors = np.linalg.eigh(x @ x.T / (n * d))
     wanted = np.eye(int(labels.max()) + 1)[labels]
-    rest = vectors.T @ (wanted - wanted.mean(0))
-    outputs = np.stack(
-        [
-            wanted.mean(0) + vectors @ (-np.expm1(-np.clip(values, 0, None) * t)[:, None] * rest)
-            for t in times
-        ]
-    )
+    rest = wanted - wanted.mean(0)
+    if n <= d:  # in the eigenvectors of the examples, or of the inputs: whichever are fewer
+        values, basis = np.linalg.eigh(x @ x.T / (n * d))
+        target = basis.T @ rest
+        learned = [_share(values, t) * target for t in times]
+    else:
+        values, vectors = np.linalg.eigh(x.T @ x / (n * d))
+        basis = x @ vectors
+        target = basis.T @ rest / (n * d)
+        learned = [_share(values, t) / np.maximum(values, 1e-15)[:, None] * target for t in times]
+    outputs = np.stack([wanted.mean(0) + basis @ each for each in learned])
     clarity = [clarity_of(_as_probabilities(each), labels, seed=seed) for each in outputs]
     return LinearClock(times, outputs, np.array([float(np.mean(each)) for each in clarity]))
 
@@ -101,6 +104,11 @@ def reached_at(epochs: Sequence[float], values: Sequence[float], level: float) -
             share = (level - values[number - 1]) / (value - values[number - 1])
             return float(epochs[number - 1] + share * (epochs[number] - epochs[number - 1]))
     return None
+
+
+def _share(values: np.ndarray, t: float) -> np.ndarray:
+    """How much of each eigenvector's part is learned by a time, as a column."""
+    return np.asarray(-np.expm1(-np.clip(values, 0, None) * t)[:, None])
 
 
 def _as_probabilities(outputs: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ def plot(rows: Sequence[Row], rates: Sequence[Row], names: Sequence[str]) -> Fig
                       lw=1.5, label=title)  # fmt: skip
             axes.plot(steps, [row[f"linear loss {part}"] for row in of], "k:", lw=1.2)
         axes.set_title(activation, fontsize=9)
-        label(axes, "step", "loss")
+        label(axes, "step", "loss (half the mean squared error)")
     panels[0].legend(fontsize=6, frameon=False, title="solid: network; dotted: linear model",
                      title_fontsize=6)  # fmt: skip
     if rates:
@@ -37,6 +37,6 @@ def plot(rows: Sequence[Row], rates: Sequence[Row], names: Sequence[str]) -> Fig
             axes.plot([row["d"] for row in of], [row["gap / (lr t)^2"] for row in of], "o-",
                         ms=3, color=COLORS[number], label=activation)  # fmt: skip
         axes.plot(sizes, [d**-2.0 for d in sizes], "k--", lw=1, label="1 / d²")
-        label(axes, "d, with n = width = 2 d^(5/4)", "mean squared gap / (lr t)²")
+        label(axes, "d, and n = width = 2 d^(5/4)", "mean squared gap / (lr t)²")
         logarithmic(axes, sizes)
     return figure

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from spare.errors import InputError
+from spare.errors import DataError, InputError
+from spare.files.reading import read_text
 from spare.limits import Positive, Range, Share, check_ranges
 
 #: Features are orthogonal if the cosine between any two is smaller.
@@ -103,6 +105,20 @@ def orthogonal_features(sizes: list[float], d: int, generator: torch.Generator) 
     drawn = torch.randn(d, len(sizes), generator=generator, dtype=torch.float64)
     directions: Tensor = torch.linalg.qr(drawn)[0].T
     return directions * torch.tensor(sizes, dtype=torch.float64)[:, None]
+
+
+def read_features(path: Path) -> Tensor:
+    """Features from a text file: a line for each, of numbers that are separated by commas."""
+    lines = [line for line in read_text(path).splitlines() if line.strip()]
+    try:
+        return torch.tensor(
+            [[float(cell) for cell in line.split(",")] for line in lines], dtype=torch.float64
+        )
+    except ValueError as error:
+        raise DataError(
+            f"{path} holds no features: it should have four lines of equally many numbers that are "
+            f"separated by commas."
+        ) from error
 
 
 def check_features(features: Tensor, d: int) -> None:

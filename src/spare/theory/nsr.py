@@ -28,6 +28,9 @@ from spare.theory.study import Row, Study, options_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: One mark per method: curves may lie on each other.
+MARKS = "os^Dv"
+
 CLAIM = (
     "The less noise a shortcut has for its size, the more a network relies on it: plain training "
     "fails on the worst group while the colors are clean, and methods that find the groups should "
@@ -37,17 +40,26 @@ CLAIM = (
 
 @dataclass(frozen=True)
 class NsrOptions:
-    """Sizes and settings of `nsr`; the defaults are a small part of the sweep."""
+    """Sizes and settings of `nsr`; the defaults are a small part of the sweep.
+
+    With much fewer images or epochs no method learns anything but the color, and there is nothing
+    to compare; benchmarks/noise.py has the whole sweep.
+    """
 
     #: Standard deviations of the noise, in units of the largest value of a color.
-    noises: tuple[Annotated[float, Range(0, 100)], ...] = (0.0, 0.25, 1.0)
-    methods: tuple[str, ...] = ("erm", "jtt", "eiil", "gb", "spare")
+    noises: tuple[Annotated[float, Range(0, 100)], ...] = (0.0, 1.0)
+    #: Without JTT: where colors are noisy, its first model, which has seen little here, is wrong on
+    #: most images, and with copies of them all it takes many times as long as the others.
+    methods: tuple[str, ...] = ("erm", "eiil", "gb", "spare")
     seeds: tuple[Annotated[int, Range(0, 2**32 - 1)], ...] = (0,)
     palette: str = "distinct"
-    p_corr: Share = 0.99
+    p_corr: Share = 0.98
     #: 0 for the paper's 50,000.
-    train_size: CountOrNone = 6000
-    epochs: Count = 5
+    train_size: CountOrNone = 10_000
+    epochs: Count = 15
+    #: Copies of its mistakes that JTT trains with; 0 for the preset's 500, which would take hours
+    #: with the many mistakes of a model that has seen little.
+    upweight: CountOrNone = 20
     #: Runs at a time; 0 for all cores.
     jobs: Annotated[int, Range(0, 1024)] = 0
 
@@ -85,6 +97,7 @@ def nsr(
     """
     options = options_of(NsrOptions, settings)
     rows: list[Row] = []
+    more = {"upweight": options.upweight} if options.upweight and "jtt" in options.methods else {}
     with _kept(runs) as folder:
         for noise in options.noises:
             done = bench(
@@ -92,7 +105,8 @@ def nsr(
                 options.methods,
                 [seed + each for each in options.seeds],
                 folder / f"noise-{noise:g}",
-                overrides={
+                overrides=more
+                | {
                     "color_noise": noise,
                     "palette": options.palette,
                     "p_corr": options.p_corr,
@@ -111,6 +125,7 @@ def nsr(
                     "deviation": row["selected"]["worst_group"]["sd"],
                     "average": row["selected"]["average"]["mean"],
                     "seeds": len(row["seeds"]),
+                    "examples seen": row["examples_seen"],
                 }
                 for row in done.table["rows"]
             ]
@@ -158,14 +173,44 @@ def _sections(rows: Sequence[Row], options: NsrOptions) -> list[Section]:
             ["noise", "noise / signal", *methods],
             table,
             [
-                "Epochs are selected by the worst group of validation, as in the results; noise is "
-                "on every split.",
-                "With few images and epochs these numbers say where things go, not how good a "
-                "method is."
-                if options.train_size
-                else "The paper's size.",
+                "noise: its standard deviation, where a color's largest value is 1; noise / "
+                "signal: that over the norm of the colors. It is on every split.",
+                "Epochs are selected by the worst group of validation, as in the results.",
+                *(
+                    [
+                        "With so few images these numbers say where things go, not how good a "
+                        "method is: the full sweep is for that (benchmarks/noise.py)."
+                    ]
+                    if options.train_size
+                    else []
+                ),
             ],
-        )
+        ),
+        Section(
+            "Examples that each method trained on, in thousands",
+            ["noise", *methods],
+            [
+                [
+                    f"{noise:g}",
+                    *[
+                        f"{row['examples seen'] / 1000:.0f}"
+                        for method in methods
+                        for row in rows
+                        if row["noise"] == noise and row["method"] == method
+                    ],
+                ]
+                for noise in options.noises
+            ],
+            [
+                "First models count, too."
+                + (
+                    " JTT trains with copies of its first model's mistakes: the more of them, the "
+                    "longer it trains."
+                    if "jtt" in methods
+                    else ""
+                )
+            ],
+        ),
     ]
 
 
@@ -176,9 +221,14 @@ def plot(rows: Sequence[Row], options: NsrOptions) -> Figure:
         of = [row for row in rows if row["method"] == method]
         axes.errorbar(
             [row["noise"] for row in of], [100 * row["worst group"] for row in of],
-            [100 * (row["deviation"] or 0) for row in of], fmt="o-", ms=4, lw=1, capsize=2,
+            [100 * row["deviation"] for row in of] if options.seeds[1:] else None,
+            fmt=f"{MARKS[number % len(MARKS)]}-", ms=4, lw=1, capsize=2, mfc="none",
             color=COLORS[number % len(COLORS)], label=plain_text(method),
         )  # fmt: skip
     axes.set_ylim(-3, 100)
-    label(axes, "noise on the color (standard deviation)", "worst group of the test split, %")
+    label(
+        axes,
+        "noise on the color (standard deviation; a color's largest value is 1)",
+        "worst group of the test split, %",
+    )
     return figure

@@ -41,6 +41,7 @@ def _read(path: Path) -> dict[str, Any]:
         sections = [Section(**section) for section in study["sections"]]
         name = path.name.removesuffix(".json")
         shown = {key: str(study[key]) for key in ("title", "claim")}
+        settings = dict(study["settings"])
         tables: list[dict[str, Any]] = [
             {
                 "heading": section.heading,
@@ -56,4 +57,4 @@ def _read(path: Path) -> dict[str, Any]:
         ) from error
     for table in tables:
         table["numeric"] = numeric_columns(table["rows"], len(table["heads"]))
-    return {"name": name, **shown, "tables": tables, "settings": study.get("settings", {})}
+    return {"name": name, **shown, "tables": tables, "settings": settings}

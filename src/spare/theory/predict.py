@@ -6,9 +6,10 @@ same inputs: forecast.py says what follows from the two. No group label is used.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,24 +17,22 @@ from torch import Tensor, nn
 
 from spare.data.task import Task
 from spare.groups.arrays import rows_by_class
-from spare.groups.blocks import class_offsets, clusters_of
+from spare.groups.blocks import clusters_of
 from spare.groups.clusters import infer_groups
 from spare.limits import Range
 from spare.progress import SILENT, Progress
-from spare.report.figures.canvas import COLORS, canvas, plain_text
 from spare.report.sections import Section
-from spare.theory.axes import label
 from spare.theory.early import Early, early_of, watch
-from spare.theory.forecast import WITHIN, Forecast, forecast
-from spare.theory.linear_clock import APART, LinearClock, clarity_of, linear_clock
+from spare.theory.forecast import WITHIN, Forecast, forecast, margins, matched
+from spare.theory.linear_clock import APART, TIMES, clarity_of, linear_clock
+from spare.theory.predict_figure import plot
 from spare.theory.study import Row, Study
 from spare.training.outputs import outputs
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 #: The linear learner gets at most so many examples, and images of at most so many pixels a side.
-MOST_EXAMPLES, MOST_PIXELS = 1500, 32
+MOST_EXAMPLES, MOST_PIXELS = 10_000, 32
+#: From so many on, the linear learner is looked at less often: clusters of many examples take time.
+MANY = 3000
 EPOCHS = Range(1, 1000)
 
 CLAIM = (
@@ -85,8 +84,10 @@ def predict(
     rows = _chosen(np.asarray(early.task.train.labels), seed)
     labels = np.asarray(early.task.train.labels)[rows]
     per_epoch = early.steps_per_epoch
-    within = {max(1, round(share * per_epoch)) for share in WITHIN}
-    at = sorted(within | {epoch * per_epoch for epoch in range(1, watched + 1)})
+    at = sorted(
+        {max(1, round(share * per_epoch)) for share in WITHIN}
+        | {epoch * per_epoch for epoch in range(1, watched + 1)}
+    )
     split = early.task.train.subset(rows)
     looks: list[np.ndarray] = []
 
@@ -94,9 +95,9 @@ def predict(
         looks.append(outputs(model, split, early.settings).logits.numpy())
 
     watch(early, seed, at, look, progress)
-    progress.report("inference", 0, 1)
-    clock = linear_clock(_small(split.inputs.take(np.arange(len(split)))), labels, seed=seed)
-    progress.report("inference", 1, 1)
+    times = TIMES if len(rows) < MANY else TIMES[::3]
+    inputs = _small(split.inputs.take(np.arange(len(split))))
+    clock = linear_clock(inputs, labels, times=times, seed=seed)
     epochs = [step / per_epoch for step in at]
     told = forecast(clock, epochs, looks)
     clusters = _clusters(early.task, labels, epochs, looks, seed)
@@ -104,7 +105,7 @@ def predict(
     budget = _budget(early)
     facts = {
         "promised": told.promised,
-        "most_clarity_of_linear_learner": told.most_clarity,
+        "most_clarity": told.most_clarity,
         "linear_time": told.linear_time,
         "started_epoch": told.started,
         "predicted_epoch": told.epoch,
@@ -129,7 +130,7 @@ def predict(
         },
         sections=_sections(told, clusters, clarity[-1], watched, budget, early),
         settings={"task": early.task.name, "seed": seed, "watched": watched, **settings},
-        plot=lambda: plot(clock, told, epochs, looks, labels, early.task),
+        plot=lambda: plot(clock, told, epochs, looks, labels, early.task.class_names),
     )
 
 
@@ -153,12 +154,8 @@ def _small(inputs: Tensor) -> np.ndarray:
     return inputs.flatten(1).double().numpy()
 
 
-def _matched(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    return np.asarray(logits + class_offsets(logits, labels))
-
-
 def _clarity(logits: np.ndarray, labels: np.ndarray, seed: int) -> float:
-    probabilities = torch.from_numpy(_matched(logits, labels)).softmax(1).numpy()
+    probabilities = torch.from_numpy(matched(logits, labels)).softmax(1).numpy()
     return float(np.mean(clarity_of(probabilities, labels, seed=seed)))
 
 
@@ -170,17 +167,17 @@ def _clusters(
     seed: int,
 ) -> list[Row]:
     """How fast every cluster of the last look is being learned: its margin, and that per epoch."""
-    probabilities = torch.from_numpy(_matched(looks[-1], labels)).softmax(1).numpy()
+    probabilities = torch.from_numpy(matched(looks[-1], labels)).softmax(1).numpy()
     groups = infer_groups(probabilities, labels, seed=seed)
-    margins = np.stack([_margins(_matched(each, labels), labels) for each in looks])
+    by_look = np.stack([margins(matched(each, labels), labels) for each in looks])
     late = np.array(epochs) >= epochs[-1] / 2
     rows = []
     for name, of_class in clusters_of(groups).items():
         members = rows_by_class(labels)[name]
         for code in range(int(of_class.codes.max()) + 1):
             inside = members[of_class.codes == code]
-            means = margins[:, inside].mean(1)
-            slope = np.polyfit(np.array(epochs)[late], means[late], 1)[0] if late.sum() > 1 else 0.0
+            means = by_look[:, inside].mean(1)
+            slope = np.polyfit(np.array(epochs)[late], means[late], 1)[0]
             rows.append(
                 {
                     "class": task.class_names[int(name)],
@@ -188,18 +185,10 @@ def _clusters(
                     "examples": len(inside),
                     "margin": float(means[-1]),
                     "margin per epoch": float(slope),
-                    "spread": float(margins[-1, inside].std()),
+                    "spread": float(by_look[-1, inside].std()),
                 }
             )
     return rows
-
-
-def _margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The label's logit above the largest other."""
-    own = np.arange(len(labels)), labels
-    others = logits.copy()
-    others[own] = -np.inf
-    return np.asarray(logits[own] - others.max(1))
 
 
 def _budget(early: Early) -> int:
@@ -233,22 +222,26 @@ def _sections(
                 for row in clusters
             ],
             [
-                "The margin is the logit of the label above the largest other; where it falls, the "
-                "cluster is being learned as another class.",
-                f"The classes have a clarity of {clarity:.2f} now ({APART:g} is apart).",
-                *_advice(told, watched, budget, early),
+                "The margin is how far the logit of the label is above the largest other: a "
+                "cluster with a margin below 0 is taken for another class.",
+                "Clarity, how clearly the classes have fallen apart into clusters, is "
+                f"{clarity:.2f} now; from {APART:g} on they count as separated.",
+                *advice(told, clarity, watched, budget, early.plan.settings.epochs),
             ],
         )
     ]
 
 
-def _advice(told: Forecast, watched: int, budget: int, early: Early) -> list[str]:
+def advice(told: Forecast, clarity: float, watched: int, budget: int, epochs: int) -> list[str]:
     """What the prediction means for `discover`."""
+    if clarity >= APART:
+        return ["SEPARATED: the classes have fallen apart already; 'spare discover' will see it."]
     if not told.promised:
         return [
             "NOT PROMISED: a linear learner on these inputs does not separate the classes at any "
             f"time (its clarity is at most {told.most_clarity:.2f}), so the theory promises "
-            "nothing: there may be no shortcut, or one that is not a linear feature of the inputs."
+            "nothing: there may be no shortcut, one that is not a linear feature of the inputs, "
+            "or one with very few exceptions."
         ]
     if told.epoch is None:
         return [
@@ -258,43 +251,16 @@ def _advice(told: Forecast, watched: int, budget: int, early: Early) -> list[str
     lines = [
         "PROMISED: a linear learner on these inputs separates the classes, at its time "
         f"{told.linear_time:.0f}. By the network's own speed that is after epoch "
-        f"{told.epoch:.1f}, give or take a factor of two."
+        f"{told.epoch:.0f} or so; with networks unlike those it was tried on it may be several "
+        "times sooner or later (docs/theory.md)."
     ]
-    epochs = early.plan.settings.epochs
     if told.epoch > budget:
-        share = min(1.0, told.epoch / epochs)
+        share = math.ceil(100 * math.ceil(told.epoch) / epochs) / 100
+        change = f"--set early_budget={share:g}"
+        if share > 1:
+            change = "more epochs, or a larger early_lr"
         lines.append(
-            f"'spare discover' stops looking after epoch {budget} here: "
-            + (
-                f"use --set early_budget={share:.2f}."
-                if told.epoch <= epochs
-                else f"raise the learning rate (early_lr) by {told.epoch / budget:.0f}."
-            )
+            f"'spare discover' stops looking after epoch {budget} of {epochs}: if it finds "
+            f"nothing, try {change}."
         )
     return lines
-
-
-def plot(
-    clock: LinearClock,
-    told: Forecast,
-    epochs: Sequence[float],
-    looks: Sequence[np.ndarray],
-    labels: np.ndarray,
-    task: Task,
-) -> Figure:
-    figure = canvas(8.4, 3.2)
-    left, right = figure.subplots(1, 2)
-    left.semilogx(clock.times, clock.clarity, color=COLORS[0], label="linear learner")
-    left.axhline(APART, color="#9ca3af", lw=0.8, ls="--")
-    if told.linear_time is not None:
-        left.axvline(told.linear_time, color="k", lw=0.8, ls=":", label="falls apart")
-    label(left, "time of the linear learner", "clarity, mean of the classes")
-    margins = [_margins(_matched(each, labels), labels) for each in looks]
-    for number, (name, rows) in enumerate(rows_by_class(labels).items()):
-        color = COLORS[number % len(COLORS)]
-        for share, style in ((0.05, ":"), (0.5, "-"), (0.95, "--")):
-            values = [np.quantile(each[rows], share) for each in margins]
-            words = plain_text(task.class_names[int(name)]) if share == 0.5 else None
-            right.plot(epochs, values, style, color=color, lw=1, label=words)
-    label(right, "epoch", "margins: median, 5 % and 95 %")
-    return figure

@@ -133,6 +133,8 @@ def reliance(
     facts = {
         "ratio_after_1": _at(curve, 1),
         "ratio_after_2": _at(curve, 2),
+        "logit_ratio_after_1": _at(curve, 1, "logit ratio"),
+        "logit_ratio_after_2": _at(curve, 2, "logit ratio"),
         "small_from_epoch": small_from,
         "largest_after_that_to_2": max(
             row["ratio"] for row in curve if (small_from or 0) <= row["epoch"] <= 2
@@ -175,17 +177,19 @@ def _changes(model: nn.Module, parts: Parts) -> Row:
 
     soft = [each.softmax(1) for each in (full, shortcut, core)]
     by_shortcut, by_core = moved(soft[0], soft[1]), moved(soft[0], soft[2])
+    logits_by_shortcut, logits_by_core = moved(full, shortcut), moved(full, core)
     return {
         "shortcut only": by_shortcut,
         "core only": by_core,
         "ratio": by_shortcut / max(by_core, 1e-12),
-        "shortcut only, logits": moved(full, shortcut),
-        "core only, logits": moved(full, core),
+        "shortcut only, logits": logits_by_shortcut,
+        "core only, logits": logits_by_core,
+        "logit ratio": logits_by_shortcut / max(logits_by_core, 1e-12),
     }
 
 
-def _at(curve: Sequence[Row], epoch: float) -> float | None:
-    return next((row["ratio"] for row in curve if row["epoch"] == epoch), None)
+def _at(curve: Sequence[Row], epoch: float, column: str = "ratio") -> float | None:
+    return next((row[column] for row in curve if row["epoch"] == epoch), None)
 
 
 def _by_group(task: Task, softmax: np.ndarray, groups: np.ndarray) -> list[Row]:
@@ -219,13 +223,14 @@ def _sections(
         Section(
             f"How far the softmax output moves, class {names[options.of_class]}, "
             f"{len(parts.full)} images of the majority",
-            ["epoch", *parts.words, "ratio"],
+            ["epoch", *parts.words, "ratio", "ratio of the logits"],
             [
                 [
                     f"{row['epoch']:g}",
                     f"{row['shortcut only']:.4f}",
                     f"{row['core only']:.4f}",
                     f"{row['ratio']:.3f}",
+                    f"{row['logit ratio']:.3f}",
                 ]
                 for row in whole
             ],
@@ -235,7 +240,9 @@ def _sections(
                 f"and at most {100 * facts['largest_after_that_to_2']:.1f} % until epoch 2."
                 if facts["small_from_epoch"] is not None
                 else f"The change with the {parts.words[0].split()[0]} alone is never below "
-                f"{100 * SMALL:.0f} % of the other."
+                f"{100 * SMALL:.0f} % of the other.",
+                "The softmax is what is predicted; the logits behind it move with either part, "
+                "because a sure prediction stays the same while its logits do not.",
             ],
         ),
         Section(
@@ -266,7 +273,7 @@ def plot(
     ):
         left.plot(epochs, [row[column] for row in curve], color=COLORS[number], label=words)
     left.axvline(2, color="#9ca3af", lw=0.8, ls="--")
-    label(left, "epoch", "change of the softmax output")
+    label(left, "epoch", "change of the softmax output\n(Euclidean distance)")
     centered = logits - logits.mean(0)
     axes_of = np.linalg.svd(centered, full_matrices=False)[2][:2]
     points = centered @ axes_of.T
@@ -278,7 +285,7 @@ def plot(
         inside = np.flatnonzero(groups == group)[:2000]
         words = f"{plain_text(values[group])} ({int((groups == group).sum())})"
         right.scatter(*points[inside].T, s=8, color=color, linewidths=0, label=words)
-    label(right, "first component of the logits", "second component")
+    label(right, "first principal component of the logits", "second principal component")
     right.set_title(f"class {plain_text(task.class_names[options.of_class])} after epoch "
                     f"{options.shown_after}", fontsize=9)  # fmt: skip
     return figure

@@ -5,16 +5,14 @@ In units of 2 lr zeta^2 t / d, and times the class, the output of an example is
     ||v_c||^2 n_c / n  +  ||v_s||^2 (n_{c,s} - n_{c',s}) / n  +  xi  +  what is the same for a class
 
 so a majority lies ||v_s||^2 (K - k) / n above the middle, and a minority whose feature is the other
-class's majority's as far below it. xi is the example's noise along the features: groups part where
-||v_s||^2 (K - k) / n is larger.
+class's majority's as far below it. xi is the example's noise along the features: groups separate
+where ||v_s||^2 (K - k) / n is larger.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from statistics import NormalDist
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,29 +20,16 @@ import numpy as np
 from spare.limits import Positive, Range, Share
 from spare.progress import SILENT, Progress
 from spare.report.sections import Section
-from spare.theory.corollary import ALPHA, GROUPS, Measured, Training, measure
+from spare.theory.corollary import GROUPS, Measured, Training, measure
 from spare.theory.mixtures import Mixture
 from spare.theory.network import check_memory, check_width
 from spare.theory.separability_figure import plot
-from spare.theory.study import (
-    Row,
-    Study,
-    exponent,
-    options_of,
-)
+from spare.theory.separability_sweeps import slack_rows, threshold_rows
+from spare.theory.study import Row, Study, exponent, options_of
 
 #: What the corollary leaves open, O(d^-alpha), is taken as d^-1/4 of ||v_s||^2 (K - k) / n; shares
 #: are shown for so many times this, too.
 SLACKS = (0.25, 0.5, 1.0, 2.0)
-#: Points of the sweep of the threshold.
-CORRELATIONS = (0.5, 0.525, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 0.995)
-SIZES = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
-#: Points of the sweep of the slack that is needed, with n = width = 2 d^(5/4), as the theorem wants
-#: at least; and draws of data and network at each.
-DIMENSIONS, DRAWS = (125, 250, 500, 1000), 3
-#: Of features there, small beside sqrt(d) even in the fewest dimensions.
-SMALL_CORE, SMALL_SPURIOUS = 2.5, 3.5
-
 CLAIM = (
     "The outputs of a class fall apart into groups within a few steps: examples with the feature "
     "of their class's majority rise, those with the feature of the other class's majority fall, "
@@ -71,7 +56,7 @@ class SeparabilityOptions(Mixture):
 
 
 def separability(*, seed: int = 0, progress: Progress = SILENT, **settings: Any) -> Study:
-    """Measure when the groups of a class part, and how many examples obey the corollary.
+    """Measure when the groups of a class separate, and how many examples obey the corollary.
 
     Parameters
     ----------
@@ -96,7 +81,8 @@ def separability(*, seed: int = 0, progress: Progress = SILENT, **settings: Any)
     names = Mixture.__dataclass_fields__
     mixture = Mixture(**{name: getattr(options, name) for name in names})
     progress.report("separability", 0, 3)
-    measured = measure(mixture, options.width, training(options), seed)
+    training = Training(options.activation, options.lr, options.steps, options.precision)
+    measured = measure(mixture, options.width, training, seed)
     over_time = _over_time(measured)
     shares = [_shares(step, measured) for step in measured.steps]
     last = shares[-1]
@@ -104,9 +90,9 @@ def separability(*, seed: int = 0, progress: Progress = SILENT, **settings: Any)
     slack: list[Row] = []
     if options.sweeps:
         progress.report("separability", 1, 3)
-        threshold = _threshold(options, seed)
+        threshold = threshold_rows(mixture, options.width, training, seed)
         progress.report("separability", 2, 3)
-        slack = _slack_needed(options, seed)
+        slack = slack_rows(options.d, training, seed)
     facts: dict[str, Any] = {
         "share_obeying": last["share at slack 1"],
         "shares_by_slack": {str(s): last[f"share at slack {s:g}"] for s in SLACKS},
@@ -128,7 +114,7 @@ def separability(*, seed: int = 0, progress: Progress = SILENT, **settings: Any)
         tables |= {"threshold": threshold, "slack": slack}
     return Study(
         name="separability",
-        title="Separability: the groups of a class part within a few steps",
+        title="Separability: the groups of a class separate within a few steps",
         claim=CLAIM,
         facts=facts,
         tables=tables,
@@ -136,10 +122,6 @@ def separability(*, seed: int = 0, progress: Progress = SILENT, **settings: Any)
         settings={**asdict(options), "seed": seed},
         plot=lambda: plot(measured, over_time, threshold, slack),
     )
-
-
-def training(options: SeparabilityOptions, steps: int = 0) -> Training:
-    return Training(options.activation, options.lr, steps or options.steps, options.precision)
 
 
 def _over_time(measured: Measured) -> list[Row]:
@@ -174,58 +156,6 @@ def _shares(step: int, measured: Measured) -> Row:
     }
 
 
-def _threshold(options: SeparabilityOptions, seed: int) -> list[Row]:
-    """How many examples lie on their group's side, as the gap grows out of the noise."""
-    d, width = max(options.d // 4, 8), max(options.width // 4 // 2 * 2, 2)
-    n = max(options.n // 4, 8)
-    base = Mixture(d=d, n=n, core=min(options.core, math.sqrt(d) / 4), alone=0.0)
-    points = [
-        replace(base, spurious=size, correlation=p)
-        for size, p in [
-            *[(min(options.spurious, 0.8 * math.sqrt(d)), p) for p in CORRELATIONS],
-            *[(size, 0.95) for size in SIZES if size < 0.8 * math.sqrt(d)],
-        ]
-    ]
-    short = training(options, steps=1)
-    rows = []
-    for mixture in points:
-        measured = measure(mixture, width, short, seed)
-        # The noise of an example meets the mean of all others' too.
-        deviation = math.hypot(measured.xi_deviation, mixture.noise**2 * math.sqrt(d / n))
-        rows.append(
-            {
-                "spurious": mixture.spurious,
-                "correlation": mixture.correlation,
-                "half gap": measured.half_gap,
-                "kappa": measured.kappa,
-                "half gap / kappa": measured.half_gap / measured.kappa,
-                "half gap / deviation": measured.half_gap / deviation,
-                "on their side": measured.on_their_side(1),
-                "predicted": NormalDist().cdf(measured.half_gap / deviation),
-            }
-        )
-    return rows
-
-
-def _slack_needed(options: SeparabilityOptions, seed: int) -> list[Row]:
-    """The slack within which 99 % are, above and below, as d grows with n and the width."""
-    rows = []
-    for d in [d for d in DIMENSIONS if d <= max(2 * options.d, DIMENSIONS[1])]:
-        size = 2 * round(d ** (1 + ALPHA))
-        mixture = Mixture(
-            d=d, n=size, core=SMALL_CORE, spurious=SMALL_SPURIOUS, correlation=0.995, alone=0.5
-        )
-        needed = []
-        for draw in range(DRAWS):
-            measured = measure(mixture, size, training(options, steps=1), seed, draw)
-            outside = np.abs(measured.steps[1] - measured.predicted)
-            needed.append(np.quantile(outside, 0.99) / measured.half_gap)
-        rows.append(
-            {"d": d, "n": size, "width": size, "slack needed / half gap": float(np.mean(needed))}
-        )
-    return rows
-
-
 def _sections(
     over_time: Sequence[Row],
     last: Row,
@@ -239,7 +169,7 @@ def _sections(
         Section(
             f"Groups after {options.steps} steps, d = {options.d}, n = {options.n}, "
             f"width = {options.width}, {options.activation}",
-            ["group", "examples", "output", "deviation", "predicted"],
+            ["group", "examples", "mean output", "standard deviation", "predicted mean"],
             [
                 [
                     GROUPS[row["group"]],
@@ -251,20 +181,23 @@ def _sections(
                 for row in final
             ],
             [
-                "Outputs are around the middle of the class, times the class, in units of "
-                "2 lr zeta^2 t / d.",
-                f"The deviation of the noise term xi is {facts['xi_standard_deviation']:.2f} "
-                f"(kappa, the paper's bound of it: {facts['kappa']:.2f}).",
+                "An output is counted from the middle of its class, in the direction of the class, "
+                "and in units of 2 lr zeta^2 t / d, so that the prediction is the same at every "
+                "step.",
+                "The standard deviation of an example's own noise (xi) is "
+                f"{facts['xi_standard_deviation']:.2f}; the paper bounds it by kappa = "
+                f"{facts['kappa']:.2f}.",
             ],
         ),
         Section(
-            "Share of examples that obey the bounds",
-            ["slack", *[f"{s:g} d^-1/4" for s in SLACKS]],
+            "Share of training examples that obey the bounds, by the slack that they are given",
+            ["slack / gap", *[f"{s:g} d^-1/4" for s in SLACKS]],
             [["share", *[f"{last[f'share at slack {s:g}']:.4f}" for s in SLACKS]]],
             [
-                "The corollary leaves O(d^-alpha) open; here it is a multiple of d^-1/4 of "
-                f"||v_s||^2 (K - k) / n, which is {facts['slack']:.2f} at 1. With no slack at all "
-                "about half of the examples are below a bound that is also their mean.",
+                "The corollary leaves a slack of O(d^-alpha) open. Here it is a multiple of d^-1/4 "
+                f"of the gap ||v_s||^2 (K - k) / n; 1 d^-1/4 of it is {facts['slack']:.2f}. With "
+                "no slack about half of the examples would fail, because the bounds are also the "
+                "means.",
                 f"99 % obey with a slack of {last['slack needed by 99 %']:.2f}.",
             ],
         ),
@@ -272,8 +205,8 @@ def _sections(
     if threshold:
         sections.append(
             Section(
-                "The threshold: groups part where the gap exceeds the noise (K > k + |xi|)",
-                ["||v_s||", "correlation", "half gap / kappa", "on their side", "predicted"],
+                "The threshold: groups separate where the gap exceeds the noise (K > k + |xi|)",
+                ["||v_s||", "correlation", "gap / kappa", "share on their side", "predicted share"],
                 [
                     [
                         f"{row['spurious']:g}",
@@ -284,14 +217,19 @@ def _sections(
                     ]
                     for row in threshold
                 ],
-                ["Predicted: a normal variable with the deviation of the noise, on its side of 0."],
+                [
+                    "An example is on its side if it is above the middle of its class as one of "
+                    "the majority, and below it as one of the minority. Predicted: how often a "
+                    "normal variable with the gap as its mean, and the noise's deviation, is "
+                    "above 0."
+                ],
             )
         )
         sections.append(
             Section(
                 "The slack that 99 % of the examples need, as a share of the gap, with n = width = "
                 "2 d^(5/4)",
-                ["d", "slack / half gap"],
+                ["d", "slack / gap"],
                 [[row["d"], f"{row['slack needed / half gap']:.4f}"] for row in slack],
                 [f"It falls as d to the power {facts['slack_needed_exponent']:.2f}."],
             )

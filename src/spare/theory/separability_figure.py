@@ -34,8 +34,8 @@ def plot(
             axes.plot(steps, mean, color=colors[group], label=GROUPS[group])
             axes.fill_between(steps, mean - spread, mean + spread, color=colors[group], alpha=0.2)
             axes.plot(steps, [row["predicted"] * row["step"] for row in rows], "k:", lw=1)
-    label(axes, "step", "output around the class's middle,\nper 2 lr zeta² / d")
-    axes.legend(fontsize=6, frameon=False, title="band: one deviation; dotted: predicted",
+    label(axes, "step", "output, from the middle of the class\n(in units of 2 lr zeta² / d)")
+    axes.legend(fontsize=6, frameon=False, title="band: one standard deviation; dotted: predicted",
                 title_fontsize=6)  # fmt: skip
     axes = panels[0, 1]
     final = max(measured.steps)
@@ -47,7 +47,11 @@ def plot(
             axes.hist(around[inside], edges, density=True, color=colors[group], alpha=0.6)
     for place in (-measured.half_gap, 0, measured.half_gap):
         axes.axvline(place, color="k", lw=0.8, ls=":")
-    label(axes, f"output around the class's middle at step {final}", "density")
+    label(
+        axes,
+        f"output at step {final}, from the middle of the class\n(in units of 2 lr zeta² t / d)",
+        "density of each group",
+    )
     if threshold:
         axes = panels[1, 0]
         grid = np.linspace(0, max(row["half gap / deviation"] for row in threshold), 200)
@@ -58,7 +62,9 @@ def plot(
             "o", ms=4, color=COLORS[0], label="measured",
         )  # fmt: skip
         label(
-            axes, "||v_s||² (K - k) / n, in deviations of the noise", "share on their group's side"
+            axes,
+            "gap ||v_s||² (K - k) / n, in standard deviations of the noise",
+            "share of examples on their side",
         )
         axes = panels[1, 1]
         sizes = [row["d"] for row in slack]
@@ -66,5 +72,5 @@ def plot(
         axes.plot(sizes, needed, "o-", ms=4, color=COLORS[0], label="needed by 99 %")
         axes.plot(sizes, [d**-ALPHA for d in sizes], "k:", lw=1, label="d^-1/4")
         logarithmic(axes, sizes)
-        label(axes, "d, with n = width = 2 d^(5/4)", "slack / half gap")
+        label(axes, "d, and n = width = 2 d^(5/4)", "slack / gap")
     return figure
