@@ -163,7 +163,9 @@ def looking(toy, monkeypatch, clarities, **options):
         groups, blocks = clustered(outputs, labels, *more)
         pretended = dict(zip((0, 1), next(found), strict=True))
         blocks = {
-            label: replace(block, size=50, share=0.1, right=0.0, silhouette=pretended[label])
+            label: replace(
+                block, size=50, share=0.1, right=0.0, silhouette=pretended[label], held=1.0
+            )
             for label, block in blocks.items()
         }
         return groups, blocks
@@ -373,7 +375,9 @@ def test_natural_class_mass_is_what_is_sampled(toy, stage_calls):
     uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
     task = replace(toy, train=replace(toy.train, labels=uneven))
     shares = {
-        mass: sampled_groups(METHODS["spare"], task, stage_calls, SpareOptions(class_mass=mass))
+        mass: sampled_groups(
+            METHODS["spare"], task, stage_calls, SpareOptions(class_mass=mass, power=(1.0,))
+        )
         for mass in ("equal", "natural")
     }
     assert shares["equal"][2:].sum() == pytest.approx(0.5, abs=0.07)

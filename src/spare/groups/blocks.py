@@ -2,10 +2,13 @@
 
 A shortcut's victims are taken for another class together, far from the rest of their own class.
 Hard examples are partly right, and shade into the rest; and where half of a class is taken for
-another, the model has learned neither. So the evidence is how far apart the block lies, less how
-much of it is right, less three times what it has beyond a quarter of the class:
+another, the model has learned neither. As long as a network is still learning its classes, some of
+the victims lie among the rest, mistaken too. So the evidence is how far apart the block lies, less
+how much of it is right, less three times what it has beyond a quarter of the class, less what it
+lacks of nine tenths of the class's mistakes:
 
     clarity = silhouette - share that is predicted right - 3 max(0, share of the class - 1/4)
+              - max(0, 9/10 - share of the class's mistakes that the block holds)
 
 Predictions lean to one class or another from epoch to epoch, and then a block is swollen in one
 class and lost in the next. `class_offsets` takes the leaning out: added to the logits, they make
@@ -29,6 +32,8 @@ CLEAR = 0.95
 SURE, DOUBTFUL = 0.8, 0.5
 #: A block beyond this share of its class is too large to be victims, and how fast doubt grows.
 LARGE, DOUBT = 0.25, 3.0
+#: A block that holds less of its class's mistakes leaves victims among the rest.
+MOST_MISTAKES = 0.9
 #: A block of fewer examples says nothing.
 SMALLEST_BLOCK = 5
 #: Offsets have converged when the last step changed none by more.
@@ -55,6 +60,8 @@ class Block:
         The class that most of the block's mistakes are; None where there is no mistake.
     taken_share : float
         Share of the block that is taken for that class.
+    held : float
+        Share of the class's mistakes that lie in the block; 1 where there are none.
 
     Examples
     --------
@@ -62,8 +69,9 @@ class Block:
     >>> clear.clarity, clear.power
     (0.99, 1.0)
     >>> hard = Block(400, 0.2, right=0.45, learned=1.0, silhouette=0.7)
-    >>> hard.power
-    0.0
+    >>> half = Block(40, 0.04, right=0.0, learned=0.96, silhouette=0.99, held=0.5)
+    >>> round(hard.clarity, 2), round(half.clarity, 2)
+    (0.25, 0.59)
     """
 
     size: int
@@ -73,13 +81,15 @@ class Block:
     silhouette: float
     taken_for: Any = None
     taken_share: float = 0.0
+    held: float = 1.0
 
     @property
     def clarity(self) -> float:
         """How clearly the class has fallen apart: 1 is most; 0 for a block too small to say."""
         if self.size < SMALLEST_BLOCK:
             return 0.0
-        return self.silhouette - self.right - DOUBT * max(0.0, self.share - LARGE)
+        large = DOUBT * max(0.0, self.share - LARGE)
+        return self.silhouette - self.right - large - max(0.0, MOST_MISTAKES - self.held)
 
     @property
     def power(self) -> float:
@@ -114,6 +124,7 @@ def blocks_of(
             silhouette=clusters[label].silhouette or 0.0,
             taken_for=names[counts.argmax()].item() if len(names) else None,
             taken_share=int(counts.max()) / size if len(names) else 0.0,
+            held=len(mistakes) / int((~right).sum()) if not right.all() else 1.0,
         )
     return blocks
 
