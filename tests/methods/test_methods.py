@@ -27,6 +27,7 @@ SHORTER = {
     "cnc": {"anchor_share": 0.1},
     "eiil": {"environment_steps": 300},
     "pgi": {"environment_steps": 300},
+    "ssa": {"attribute_steps": 200, "attribute_check": 50},
 }
 
 
