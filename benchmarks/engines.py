@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from inference import status_mb
 
 RESULTS = Path(__file__).parents[1] / "results" / "engines"
 CHUNK = 1 << 20
+CGROUP = "SPARE_CGROUP"
 
 
 def chunks(rows: int, columns: int = 10, classes: int = 2, minority: float = 0.005):
@@ -114,6 +116,9 @@ def write_parquet(path: Path, rows: int, **options) -> None:
 
 
 def streamed(path: str) -> dict:
+    group = os.environ.get(CGROUP)
+    if group:
+        Path(group, "cgroup.procs").write_text(str(os.getpid()))  # before anything large is loaded
     import spare
 
     cpu, wall = time.process_time(), time.perf_counter()
@@ -125,16 +130,20 @@ def streamed(path: str) -> dict:
         peak = status_mb("VmHWM")
         first = next(pq.ParquetFile(found.groups).iter_batches(1_000_000))
         np.save(f"{path}.clusters.npy", first["cluster"].to_numpy())
+        limit = Path(group, "memory.limit_in_bytes").read_text() if group else "0"
         return {
             "cpu_seconds": time.process_time() - cpu,
             "wall_seconds": time.perf_counter() - wall,
             "peak_resident_mb": peak,
+            "capped_at_mb": int(limit) / 2**20,
             "sizes": [evidence.sizes for evidence in found.evidence.values()],
         }
 
 
 def streaming(options: argparse.Namespace) -> dict:
-    """Peak resident memory of the whole process, libraries included."""
+    """Peak resident memory of the whole process, libraries included; capped where SPARE_CGROUP
+    names a memory control group (version 1) with a limit.
+    """
     from sklearn.metrics import adjusted_rand_score
 
     import spare
