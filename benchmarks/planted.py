@@ -119,8 +119,9 @@ def planted(
         How bright the lines of a texture are, of 255.
     """
     rng = np.random.default_rng([seed, 0x91A])
-    pictures = np.concatenate([pictures_of(folder / name, count, side, rng) for name in classes])
-    labels = np.repeat([0, 1], len(pictures) // 2)
+    by_class = [pictures_of(folder / name, count, side, rng) for name in classes]
+    pictures = np.concatenate(by_class)
+    labels = np.repeat([0, 1], [len(of_class) for of_class in by_class])
     order = rng.permutation(len(labels))
     pictures, labels = pictures[order], labels[order]
     ends = (np.cumsum(PARTS) * len(labels)).astype(int)

@@ -67,7 +67,7 @@ def infer_after_every_epoch(
 ) -> list[dict[str, Any]]:
     task, _ = load("cmnist", arguments.data, {"palette": arguments.palette}, seed)
     labels = np.asarray(task.train.labels)
-    minority = true_minority(labels, task.groups(task.train))
+    minority = true_minority(task, task.train)
     blind = task.as_seen_by("none")
     stages = Stages(seed=seed, settings=Settings(), folder=folder, judge=lambda epoch: ({}, {}))
     rows = []

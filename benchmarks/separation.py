@@ -89,7 +89,7 @@ def as_published(options: SeparationOptions) -> SeparationOptions:
 def smallest(task: Task, groups: Groups) -> dict[str, float]:
     """Recall and precision of the true minorities, in the class where each is smallest."""
     labels = np.asarray(task.train.labels)
-    minority = true_minority(labels, task.groups(task.train))
+    minority = true_minority(task, task.train)
     recovery = minority_recovery(labels, minority, ~groups.in_majority())
     return {
         name: min(of_class[name] or 0.0 for of_class in recovery.values())

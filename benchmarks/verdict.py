@@ -83,7 +83,7 @@ def judge(task: Task, plan: Plan, seed: int) -> dict[str, Any]:
         inferred = infer(task.as_seen_by("none"), stages, plan.options)
     verdict = verdict_of(task, inferred.blocks, inferred.notes["separated_at"])
     labels = np.asarray(task.train.labels)
-    minority = true_minority(labels, task.groups(task.train))
+    minority = true_minority(task, task.train)
     recovery = minority_recovery(labels, minority, ~inferred.groups.in_majority())
     return {
         "overall": verdict["overall"],

@@ -14,8 +14,11 @@ import pytest
 
 from spare.cli import main
 from spare.cli.program import app
+from spare.datasets import locate
 from spare.methods import METHODS
 from spare.records.record import FORMAT
+from spare.runs.plan import make_plan
+from spare.runs.values import parse_overrides
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -132,7 +135,7 @@ def test_the_page_on_reports_makes_what_it_shows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = [line for block in blocks(page, "console") for line in block.splitlines()]
     verbs = [line.split()[2] for line in lines]
-    assert verbs == ["discover", "train", "report", "bench", *["figure"] * 6]
+    assert verbs == ["discover", "train", "report", "bench", *["figure"] * 7]
     for line, verb in zip(lines, verbs, strict=True):
         shorter = " --set epochs=2" if verb in ("train", "bench") else ""
         typed(line.replace("--seeds 0,1,2", "--seeds 0") + shorter, capsys)
@@ -160,6 +163,18 @@ def test_the_docs_have_commands():
     assert len(COMMANDS) >= 8
 
 
+def test_what_the_page_on_departures_names_exists():
+    """Methods, and settings that each of them has."""
+    page = (ROOT / "docs" / "departures.md").read_text()
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) > 20
+    source = locate("cmnist")
+    for first, *_, way in rows:
+        given = [pair for pair in re.findall(r"--set (\S+?)(?=[`\s])", way) if "..." not in pair]
+        for name in re.findall(r"`(\w+)`", first):
+            make_plan(source, METHODS[name], parse_overrides(given))
+
+
 def test_make_targets_in_the_docs_exist():
     makefile = (ROOT / "Makefile").read_text()
     for page in PAGES:
@@ -179,13 +194,26 @@ def test_the_results_page_is_what_the_results_give():
     assert subprocess.run([sys.executable, script, "--check"]).returncode == 0
 
 
+#: Numbers that no run of ours gives: hyperparameters, bounds, and what the paper says in words.
+NO_SCORES = {"0.001", "0.01", "7.6", "3.7", "1.9", "1.06", "91.6", "86.2", "87.6"}
+
+
+def test_every_score_of_the_results_page_comes_from_a_record():
+    """The page's source has no decimals of its own, but for its last part, which has commands."""
+    text = (ROOT / "docs" / "results.md.j2").read_text().partition("\n## Cost\n")[0]
+    text = re.sub(r"\{\{.*?\}\}", "", text, flags=re.DOTALL)
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"\d+\.\d+", text)) <= NO_SCORES
+
+
 STUDIES = sorted(path.parent for path in (ROOT / "results").glob("*/about.json"))
 
 
 def test_results_hold_studies_and_measurements_only():
     for path in (ROOT / "results").rglob("*"):
         if path.parent in STUDIES:
-            assert path.name in ("about.json", "runs.jsonl"), f"{path} does not belong in a study"
+            known = ("about.json", "runs.jsonl", "seeds.csv")
+            assert path.name in known, f"{path} does not belong in a study"
         else:
             assert path.is_dir() or path.suffix == ".json", f"{path} does not belong in results/"
 

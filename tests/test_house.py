@@ -32,6 +32,7 @@ ROOMS = [
     "findings",
     "runs",
     "report",
+    "theory",
     "api",
     "cli",
     "__main__",
@@ -58,7 +59,13 @@ ONLY = {
     },
 }
 #: Rooms that a room must not know, although they come before it.
-NEVER = {"report": {"methods", "objectives"}, "findings": {"datasets"}}
+NEVER = {
+    "report": {"methods", "objectives"},
+    "findings": {"datasets"},
+    "theory": {"methods", "objectives", "findings"},
+}
+#: Where the studies of the theory on data sets train as everyone does; the others simulate.
+ON_DATA = {"theory.early", "theory.nsr"}
 
 
 def modules_imported(path: Path) -> set[str]:
@@ -99,6 +106,15 @@ def test_imports_point_one_way(module):
         assert RANK[other] < RANK[room], f"{room} imports {other}, which comes after it"
     assert others <= ONLY.get(room, others)
     assert not others & NEVER.get(room, set())
+
+
+def test_only_studies_on_data_sets_reach_up_to_runs():
+    reaching = {
+        module
+        for module, path in MODULES.items()
+        if module.split(".")[0] == "theory" and "runs" in rooms_imported(path)
+    }
+    assert reaching <= ON_DATA
 
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if (SOURCE / room).is_dir()])

@@ -6,6 +6,8 @@
     groups = spare.infer_groups(outputs, labels)       # in your own loop: outputs of an early epoch
     sampler = spare.ImportanceSampler(groups)          # for the DataLoader of the second training
 
+    spare.theory.growth()                              # why this works: the paper's theory, running
+
 Names are loaded when first used, so that `import spare` and `spare --help` cost nothing.
 """
 
@@ -94,6 +96,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "theory":  # a room of its own: spare.theory.growth(...)
+        return import_module("spare.theory")
     if name not in _HOMES:
         raise AttributeError(f"module 'spare' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -144,6 +144,7 @@ def test_the_demo(tmp_path):
     assert "test examples" in done.stdout
     assert float(plain.split()[3]) < 30
     assert float(robust.split()[1]) > 60
+    assert "training used: none; selection used: nothing (last)" in done.stdout
     assert "What was found in each class" in done.stdout
     for name in ("erm-seed0", "spare-seed0"):
         assert (tmp_path / "runs" / "demo" / name / "run.json").exists()

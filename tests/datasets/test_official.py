@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from spare.datasets import (
     waterbirds,
 )
 from spare.datasets.preparation import Preparation
+from spare.datasets.splits import Shares
 from spare.errors import DataError, InputError, Interrupted, SpareWarning
 from spare.images.imagenet import RANGES
 from spare.progress import Progress
@@ -28,6 +30,7 @@ from spare.synthetic.layouts import (
     draw_urbancars,
     draw_waterbirds,
 )
+from spare.training.metrics import true_minority
 
 SMALL = Preparation(resize=32, crop=0, keep_aspect=False)
 
@@ -91,13 +94,51 @@ def test_counts_that_differ_and_missing_splits_are_warned_of(drawn, tmp_path):
 
 
 def test_celeba(drawn):
-    task = celeba.load(drawn, 0, preparation=SMALL, target="Blond_Hair", attribute="Male")
+    task = celeba.load(
+        drawn, 0, preparation=SMALL, shares=Shares(), target="Blond_Hair", attribute="Male"
+    )
     assert task.class_names == ("not Blond_Hair", "Blond_Hair")
     assert np.bincount(task.groups(task.train)).tolist() == [4, 4, 4, 2]
-    other = celeba.load(drawn, 0, preparation=SMALL, target="Male", attribute="Smiling")
+    other = celeba.load(
+        drawn, 0, preparation=SMALL, shares=Shares(), target="Male", attribute="Smiling"
+    )
     assert other.class_names == ("not Male", "Male")
     with pytest.raises(InputError, match="'Smiling'"):
-        celeba.load(drawn, 0, preparation=SMALL, target="Smilling", attribute="Male")
+        celeba.load(
+            drawn, 0, preparation=SMALL, shares=Shares(), target="Smilling", attribute="Male"
+        )
+
+
+def test_celebas_minority_is_what_contradicts_the_shortcut(drawn):
+    task = celeba.load(drawn, 0, preparation=SMALL, shares=Shares())
+    blond, male = task.train.labels, task.train.attributes["Male"]
+    assert (true_minority(task, task.train) == (blond == male)).all()
+    assert "Smiling" in task.facts
+    assert "Male" not in task.facts
+    assert len(task.facts["Smiling"]) == len(task.train)
+    other = celeba.load(drawn, 0, preparation=SMALL, shares=Shares(), attribute="Smiling")
+    assert other.shortcuts == {}
+
+
+def test_some_of_celebas_images_are_divided_anew(drawn, tmp_path):
+    root = tmp_path / "data" / "celeba"
+    shutil.copytree(drawn / "celeba", root)
+    official = celeba.listing_of(root, "Blond_Hair", "Male")
+    for name in official.names[::3]:
+        (root / "img_align_celeba" / name).unlink()
+    load = partial(celeba.load, tmp_path / "data", 0, preparation=SMALL, split="own")
+    task, again, other = (load(shares=Shares(0.25, 0.25, seed)) for seed in (0, 0, 1))
+    names = [*task.names["train"], *task.names["val"], *task.names["test"]]
+    assert sorted(names) == sorted(set(official.names) - set(official.names[::3]))
+    assert task.names == again.names != other.names
+    sizes = np.array([np.bincount(task.groups(s), minlength=4) for s in task.splits().values()])
+    assert abs(sizes[1] - sizes[2]).max() <= 1  # every group by the same shares
+    assert (sizes[0] >= sizes[1]).all()
+    shutil.rmtree(root / "img_align_celeba")
+    with pytest.raises(DataError, match="none of the images of list_attr_celeba is in"):
+        load(shares=Shares())
+    with pytest.raises(InputError, match="unknown split 'mine'"):
+        celeba.load(drawn, 0, preparation=SMALL, shares=Shares(), split="mine")
 
 
 def test_celebas_tables_with_spaces_and_gzipped(drawn, tmp_path):
@@ -128,7 +169,7 @@ def test_celebas_real_tables(real_data):
 def test_urbancars(drawn):
     task = urbancars.load(drawn, 0, preparation=SMALL)
     assert sizes(task) == {"train": 40, "val": 16, "test": 16}
-    assert task.shortcuts == ("bg", "co_occur_obj")
+    assert task.shortcuts == {"bg": (0, 1), "co_occur_obj": (0, 1)}
     assert len(task.group_names) == 8
     assert np.bincount(task.groups(task.test)).tolist() == [2] * 8
     # Group index 4 obj + 2 bg + co, as the official code numbers them.

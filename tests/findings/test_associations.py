@@ -18,6 +18,7 @@ from spare.findings.associations import (
     picture_statistics,
     pooled_v,
 )
+from spare.groups.result import groups_from_parts
 from tests.conftest import toy_task
 
 rng = np.random.default_rng(0)
@@ -98,26 +99,48 @@ def test_a_task_is_compared_with_its_attributes_and_with_what_its_pictures_show(
     pixels = torch.randint(0, 50, (200, 3, 6, 6), dtype=torch.uint8)
     pixels[torch.as_tensor(place == 1), 2] += 150  # one place is blue
     task = replace(task, train=replace(task.train, inputs=TensorInputs(pixels)))
-    ids = task.train.labels * 2 + (place != task.train.labels)
-    ranked = associations_of(task, ids, 0, picture_statistics(task))
+    groups = groups_from_parts((place != task.train.labels).astype(int), task.train.labels)
+    ranked = associations_of(task, groups, 0, picture_statistics(task))
     strength = {each["attribute"]: each["v"] for each in ranked}
     assert ranked[0]["attribute"] == "place"
     assert strength["place"] == pytest.approx(1)
     assert strength["image: blue"] > 0.5 > strength["image: sharpness"]
-    assert ranked == associations_of(task, ids, 0, picture_statistics(task))
+    assert ranked == associations_of(task, groups, 0, picture_statistics(task))
     assert "image: size" not in strength  # the sizes of these pictures are not known
     heights = np.where(place, 10, 200) + np.arange(200) % 10
     known = replace(task, sizes=np.stack([heights, np.full(200, 5)], 1))
     strength = {
         each["attribute"]: each["v"]
-        for each in associations_of(known, ids, 0, picture_statistics(known))
+        for each in associations_of(known, groups, 0, picture_statistics(known))
     }
     assert strength["image: size"] > 0.8
 
 
 def test_data_without_pictures_has_only_its_attributes():
     task = toy_task(n=200)
-    ids = task.train.labels * 2 + (task.train.attributes["place"] != task.train.labels)
+    minority = (task.train.attributes["place"] != task.train.labels).astype(int)
+    groups = groups_from_parts(minority, task.train.labels)
     assert [
-        each["attribute"] for each in associations_of(task, ids, 0, picture_statistics(task))
+        each["attribute"] for each in associations_of(task, groups, 0, picture_statistics(task))
     ] == ["place"]
+
+
+def test_facts_are_compared_too_and_over_all_examples_as_in_the_paper():
+    task = toy_task(n=200)
+    labels, place = task.train.labels, task.train.attributes["place"]
+    minority = (place != labels).astype(int)
+    facts = {"label again": labels, "minority": minority, "noise": np.arange(200) % 3}
+    names = {"label again": ("a", "b"), "minority": ("no", "yes"), "noise": ("0", "1", "2")}
+    task = replace(task, facts=facts, fact_values=names)
+    groups = groups_from_parts(minority, labels)
+    found = {each["attribute"]: each for each in associations_of(task, groups, 0, {})}
+    assert set(found) == {"place", *facts}
+    assert found["minority"]["v"] == found["minority"]["over_all"] == pytest.approx(1)
+    # Within a class the label says nothing; over all examples it says what scipy says.
+    assert found["label again"]["v"] == 0
+    table = np.zeros((2, 2), dtype=int)
+    np.add.at(table, (minority, labels), 1)
+    expected = association(table, method="cramer")
+    assert found["label again"]["over_all"] == pytest.approx(expected)
+    assert found["noise"]["over_all"] < 0.3
+    assert task.as_seen_by("train").facts == {}

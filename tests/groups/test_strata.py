@@ -32,8 +32,9 @@ def blobs(*given, seed=0):
 
 
 def strata_of(points, losses=None, **more):
-    """Of one class, without a reduction, without overclustering unless there are losses."""
-    defaults = {"reduction": "none", "overcluster": losses is not None}
+    """Of one class, by place and not by direction, without a reduction, without overclustering
+    unless there are losses."""
+    defaults = {"scaling": "standard", "reduction": "none", "overcluster": losses is not None}
     return infer_strata(points, np.zeros(len(points), int), losses, **defaults | more)
 
 
@@ -220,9 +221,7 @@ def test_pca_keeps_the_two_widest_directions_of_each_class():
     noise = rng.normal(0, 1, (300, 6))
     turn = np.linalg.qr(rng.normal(size=(8, 8)))[0]
     features = np.concatenate([points, 0.01 * noise], 1) @ turn
-    strata = infer_strata(
-        features, np.zeros(300, int), reduction="pca", overcluster=False, strata_max=3
-    )
+    strata = strata_of(features, reduction="pca", strata_max=3)
     assert (strata.ids == blob).all()
 
 
@@ -399,14 +398,14 @@ def test_scaled_to_length_one_only_directions_count():
     angle = np.where(np.arange(60) < 50, 0.2, 1.2) + rng.normal(0, 0.02, 60)
     features = np.stack([np.cos(angle), np.sin(angle)], 1) * rng.uniform(1, 50, (60, 1))
     labels = np.zeros(60, int)
-    unit = infer_strata(features, labels, scaling="unit", reduction="pca", overcluster=False)
+    unit = infer_strata(features, labels, reduction="pca", overcluster=False)
     assert unit.ids.tolist() == [0] * 50 + [1] * 10
     assert unit.assign(features[[0, 59]] * 100, [0, 0]).tolist() == [0, 1]
-    plain = infer_strata(features, labels, reduction="pca", overcluster=False)
+    plain = infer_strata(features, labels, scaling="standard", reduction="pca", overcluster=False)
     assert plain.ids.tolist() != unit.ids.tolist()
     with pytest.warns(SpareWarning, match="identical"):
         nothing = infer_strata(
-            np.zeros((6, 2)), np.zeros(6, int), scaling="unit", reduction="pca", overcluster=False
+            np.zeros((6, 2)), np.zeros(6, int), reduction="pca", overcluster=False
         )
     assert set(nothing.ids) == {0}
     with pytest.raises(InputError, match="unknown scaling 'unti': did you mean 'unit'"):

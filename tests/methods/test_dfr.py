@@ -31,6 +31,8 @@ from spare.training.stages import Stages
 
 SETTINGS = Settings(epochs=4, batch_size=16, lr=0.01)
 BOTH = pytest.mark.parametrize("name", ["dfr", "dfr_val"])
+#: How many penalties are tried before one is chosen.
+TRIED = len(DfrOptions().c_grid)
 
 
 def stages_for(**more):
@@ -84,14 +86,14 @@ def test_subsets_are_exactly_balanced_and_fresh():
 def test_every_regression_is_on_a_balanced_subset(name, toy, regressions):
     options = METHODS[name].options()
     fitted, _ = fit(name, toy)
-    assert [c for c, _, _ in regressions[:7]] == sorted(options.c_grid)
-    assert [c for c, _, _ in regressions[7:]] == [fitted.notes["c"]] * options.refits
+    assert [c for c, _, _ in regressions[:TRIED]] == sorted(options.c_grid)
+    assert [c for c, _, _ in regressions[TRIED:]] == [fitted.notes["c"]] * options.refits
     split = toy.train if name == "dfr" else toy.val
     smallest = np.bincount(toy.groups(split)).min()
     assert fitted.notes["examples_of_each_group"] == smallest
-    for _, examples, _ in regressions[7:]:
+    for _, examples, _ in regressions[TRIED:]:
         assert np.bincount(examples.groups).tolist() == [smallest] * 4
-    for _, examples, _ in regressions[:7]:
+    for _, examples, _ in regressions[:TRIED]:
         each = smallest if name == "dfr" else (smallest + 1) // 2
         assert np.bincount(examples.groups).tolist() == [each] * 4
     used = [examples.features.tobytes() for _, examples, _ in regressions]
@@ -101,7 +103,7 @@ def test_every_regression_is_on_a_balanced_subset(name, toy, regressions):
 @BOTH
 def test_the_last_layer_is_the_mean_of_the_regressions(name, toy, regressions):
     fitted, _ = fit(name, toy, refits=4)
-    layers = [layer for _, _, layer in regressions[7:]]
+    layers = [layer for _, _, layer in regressions[TRIED:]]
     assert len(layers) == 4
     assert not np.allclose(layers[0].weight, layers[1].weight)
     state = fitted.trained.last
@@ -202,7 +204,7 @@ def test_c_is_chosen_by_the_worst_group_of_examples_that_nothing_was_fitted_to(
     monkeypatch.setattr(Layer, "worst_group", spy)
     fitted, _ = fit(name, toy)
     assert fitted.notes["c"] == sorted(METHODS[name].options().c_grid)[3]
-    fitted_to = {row.tobytes() for _, used, _ in regressions[:7] for row in used.features}
+    fitted_to = {row.tobytes() for _, used, _ in regressions[:TRIED] for row in used.features}
     assert not fitted_to & {row.tobytes() for row in tuned_on[0].features}
     groups = np.bincount(toy.groups(toy.val))
     expected = groups if name == "dfr" else groups / 2

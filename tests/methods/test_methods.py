@@ -11,8 +11,10 @@ import torch
 
 from spare.errors import InputError, SpareWarning
 from spare.groups.clusters import infer_groups
+from spare.groups.result import groups_from_parts
 from spare.methods import METHODS, method_named, separation
 from spare.methods.separation import separate, smallest_recall
+from spare.methods.spare import sampling_probabilities
 from spare.training.settings import Settings
 from spare.training.stages import Stages
 from tests.conftest import sampled_rows, toy_task
@@ -212,13 +214,27 @@ def test_held_out_examples_are_assigned_by_the_look_of_their_class(toy, monkeypa
         assert (assigned[rows] - found.groups.evidence[label].first_id == codes).all()
 
 
-def test_a_class_that_has_not_fallen_apart_keeps_its_natural_weights(toy):
-    """Labels without any pattern: whatever clusters there are, nothing is drawn more often."""
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("name", ["spare", "bridge"])
+def test_where_no_class_has_fallen_apart_training_is_plain(toy, name):
+    """Labels without any pattern: whatever clusters there are, it does what ERM does."""
+    rng = np.random.default_rng(1)
     task = replace(toy, train=replace(toy.train, labels=rng.permutation(toy.train.labels)))
-    fitted, _ = fit(METHODS["spare"], task)
-    sizes = np.bincount(task.train.labels)[task.train.labels]
-    assert fitted.probabilities == pytest.approx(0.5 / sizes, rel=0.1)
+    with pytest.warns(SpareWarning, match="learned next to nothing"):
+        fitted, _ = fit(METHODS[name], task)
+    plain, _ = fit(METHODS["erm"], task)
+    assert fitted.probabilities is None
+    assert all(value.equal(plain.trained.last[key]) for key, value in fitted.trained.last.items())
+
+
+def test_a_class_that_has_not_fallen_apart_keeps_its_natural_weights(toy):
+    parts = 1 - (toy.groups(toy.train) % 2 == toy.train.labels).astype(int)
+    groups = groups_from_parts(parts, toy.train.labels).with_powers({0: 0.0, 1: 1.0})
+    probabilities = sampling_probabilities(groups, SpareOptions())
+    whole = toy.train.labels == 0
+    assert probabilities[whole] == pytest.approx(0.5 / whole.sum())
+    assert [probabilities[groups.ids == i].sum() for i in groups.evidence[1].ids] == pytest.approx(
+        [0.25, 0.25]
+    )
 
 
 def test_validation_groups_choose_among_candidates(toy):

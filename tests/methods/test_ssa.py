@@ -17,12 +17,13 @@ from spare.methods.ssa import SsaOptions, infer
 from spare.models import Classifier
 from spare.progress import Progress
 from spare.training.batches import paired
+from spare.training.selection import Rule
 from spare.training.settings import Settings
 from spare.training.stages import Stages
 from tests.conftest import toy_task
 
 SETTINGS = Settings(epochs=1, batch_size=16, lr=0.02)
-QUICK = SsaOptions(attribute_steps=60, attribute_checks=3)
+QUICK = SsaOptions(attribute_steps=60, attribute_check=20, attribute_patience=2)
 
 
 def stages_for(seed=0, folder=None, **more):
@@ -110,18 +111,17 @@ def test_each_example_is_labeled_by_a_predictor_that_did_not_train_on_it(toy, mo
         rows = np.concatenate(batches(np.random.default_rng(0)))
         assert rows.max() < len(task.train)
         learned_from.update(val.rows.tolist())
-        trained_on[id(fitted)] = (fitted, set(others.rows.tolist()))
+        compared_on.update(task.val.inputs.rows.tolist())
+        trained_on[fitted.name] = set(others.rows.tolist())
         return fitted
 
     def spy_outputs(self, fitted, split):
         source = getattr(split.inputs, "inputs", None)
         if source is toy.train.inputs:
             rows = set(split.inputs.rows.tolist())
-            assert not trained_on[id(fitted)][1] & rows
-            assert trained_on[id(fitted)][1] | rows == set(range(len(toy.train)))
+            assert not trained_on[fitted.name] & rows
+            assert trained_on[fitted.name] | rows == set(range(len(toy.train)))
             labeled.extend(rows)
-        elif source is toy.val.inputs:
-            compared_on.update(split.inputs.rows.tolist())
         return outputs(self, fitted, split)
 
     monkeypatch.setattr(Stages, "train", spy_train)
@@ -132,40 +132,63 @@ def test_each_example_is_labeled_by_a_predictor_that_did_not_train_on_it(toy, mo
     assert not learned_from & compared_on
 
 
-def test_the_weights_of_the_best_check_are_the_ones_that_predict(toy, monkeypatch):
-    scores = iter([0.6, 0.8, 0.8, 0.9, 0.7, 0.6, 0.6, 0.7, 0.8])
+def in_turn(monkeypatch, scores):
+    """Let the checks have these scores, whatever the predictors say."""
+    left = iter(scores)
+    monkeypatch.setattr(recipe, "worst_accuracy", lambda correct, groups: next(left))
+
+
+def test_the_weights_of_the_best_check_are_the_ones_that_predict(toy, monkeypatch, stage_calls):
+    in_turn(monkeypatch, [0.6, 0.8, 0.8, 0.9, 0.7, 0.6, 0.6, 0.7, 0.8])
     used = []
     outputs = Stages.outputs
 
     def spy(self, fitted, split):
         if getattr(split.inputs, "inputs", None) is toy.train.inputs:
-            used.append(fitted.name)
+            used.append(fitted)
         return outputs(self, fitted, split)
 
-    monkeypatch.setattr(recipe, "worst_accuracy", lambda correct, groups: next(scores))
     monkeypatch.setattr(Stages, "outputs", spy)
-    inferred = infer(toy.as_seen_by("val"), stages_for(), QUICK)
-    assert used == ["early/attribute-0-2", "early/attribute-1-1", "early/attribute-2-3"]
+    with pytest.warns(SpareWarning, match="becoming better"):
+        inferred = infer(toy.as_seen_by("val"), stages_for(), QUICK)
+    for fold, (fitted, epoch) in enumerate(zip(used, [2, 1, 3], strict=True)):
+        kept = stage_calls[f"early/attribute-{fold}"]["trained"].kept[recipe.RULE]
+        assert kept.epoch == epoch
+        assert all(fitted.last[name].equal(kept.state[name]) for name in kept.state)
     notes = inferred.notes["attribute_predictors"]
     assert [note["steps"] for note in notes] == [40, 20, 60]
     assert [note["worst_group"] for note in notes] == [0.8, 0.9, 0.8]
+
+
+def test_a_predictor_ends_when_it_has_converged_and_one_that_has_not_gets_a_warning(
+    toy, monkeypatch
+):
+    # The best of the first is its second check; the two others become better to the end.
+    rising = [0.6, 0.7, 0.8, 0.85, 0.9]
+    in_turn(monkeypatch, [0.6, 0.9, 0.8, 0.9, *rising, *rising])
+    stages = stages_for()
+    options = replace(QUICK, attribute_steps=100)
+    with pytest.warns(SpareWarning, match=r"of fold \d was still becoming better") as caught:
+        inferred = infer(toy.as_seen_by("val"), stages, options)
+    assert [str(warning.message).split()[5] for warning in caught] == ["2", "3"]
+    notes = inferred.notes["attribute_predictors"]
+    assert [note["converged"] for note in notes] == [True, False, False]
+    # 20 steps of 16 examples with and 16 without the attribute at every check.
+    assert stages.examples_seen == (4 + 5 + 5) * 20 * 32
 
 
 def test_a_predictor_is_compared_by_its_worst_group(toy, monkeypatch):
     checks = []
 
     def spy(correct, groups):
-        checks.append((correct, groups))
+        checks.append(groups)
         return 1.0
 
     monkeypatch.setattr(recipe, "worst_accuracy", spy)
-    stages = stages_for()
-    infer(toy.as_seen_by("val"), stages, QUICK)
+    infer(toy.as_seen_by("val"), stages_for(), QUICK)
     half = recipe._halves(toy, 2, 0)[1]
-    assert len(checks) == 3  # one per fold: nothing is better than all correct
-    assert all((groups == half.groups).all() for _, groups in checks)
-    # 20 steps of 16 examples with and 16 without the attribute, three times.
-    assert stages.examples_seen == 3 * 20 * 32
+    assert len(checks) == 9  # three per fold: two after the best
+    assert all((groups == half.groups).all() for groups in checks)
 
 
 def test_an_interrupted_run_resumes_to_the_same_predictors(toy, tmp_path, monkeypatch):
@@ -177,11 +200,16 @@ def test_an_interrupted_run_resumes_to_the_same_predictors(toy, tmp_path, monkey
         weights.append(best.last)
         return best, note
 
+    def rule(name, description, needs, score):
+        scores = (0.6, 0.8, 0.7)  # the best is neither the first nor the last
+        return Rule(name, description, needs, lambda epoch: scores[epoch.number - 1])
+
     def run(stages):
-        scores = iter([0.6, 0.8, 0.7] * 3)  # the best is neither the first nor the last
-        monkeypatch.setattr(recipe, "worst_accuracy", lambda correct, groups: next(scores))
+        # By how far they are, and not by a count that an interruption would lose.
+        monkeypatch.setattr(recipe, "Rule", rule)
         weights.clear()
-        inferred = infer(toy.as_seen_by("val"), stages, QUICK)
+        options = replace(QUICK, attribute_patience=1)
+        inferred = infer(toy.as_seen_by("val"), stages, options)
         return inferred, list(weights)
 
     monkeypatch.setattr(recipe, "_train_predictor", spy)
@@ -219,7 +247,7 @@ def test_several_attributes_are_predicted_as_one():
             torch.nn.Sequential(torch.nn.Linear(3, 32), torch.nn.ReLU()), torch.nn.Linear(32, 2)
         ),
     )
-    options = SsaOptions(attribute_steps=200, attribute_checks=1, attribute_lr=0.05)
+    options = SsaOptions(attribute_steps=200, attribute_check=200, attribute_lr=0.05)
     groups = infer(task.as_seen_by("val"), stages_for(), options).groups
     true_groups = task.groups(task.train)
     pairs = np.unique(np.stack([true_groups, groups.ids]), axis=1, return_counts=True)[1]
@@ -277,8 +305,8 @@ def test_a_predictor_that_only_guesses_gets_a_warning(toy):
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"attribute_checks": 0}, "attribute_checks is from 1"),
-        ({"attribute_steps": 4}, "from 1 to attribute_steps"),
+        ({"attribute_check": 0}, "attribute_check is from 1"),
+        ({"attribute_patience": 0}, "attribute_patience is from 1"),
         ({"attribute_confidence": 1.5}, "from 0 to 1"),
         ({"attribute_lr": -1.0}, "attribute_lr is from 0"),
     ],
@@ -305,7 +333,7 @@ def test_rate_and_decay_are_the_settings_or_the_options(toy, monkeypatch, given,
         return original(self, name, task, batches, **more)
 
     monkeypatch.setattr(Stages, "train", spy)
-    options = SsaOptions(attribute_steps=2, attribute_checks=1, **given)
+    options = SsaOptions(attribute_steps=2, attribute_check=2, **given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SpareWarning)
         recipe.infer(toy.as_seen_by("val"), stages_for(), options)

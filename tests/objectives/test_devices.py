@@ -17,7 +17,7 @@ from spare.training.batches import contrast_pools, contrastive, paired, shuffled
 from spare.training.loop import cross_entropy, train
 from spare.training.settings import Settings
 from tests.conftest import toy_task
-from tests.devices import OnDevice, pretended_device
+from tests.devices import elsewhere, is_elsewhere
 
 TASK = toy_task(n=200)
 LABELS = TASK.train.labels
@@ -44,19 +44,19 @@ OBJECTIVES = {
 
 
 def trained_with(objective, batches, model):
-    return train(model, TASK.train, SETTINGS, batches=batches, key=(0,), objective=objective).last
+    return train(model, TASK.train, SETTINGS, batches=batches, key=(0,), objective=objective)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_training_on_a_device_mixes_nothing_of_the_host_in(name):
     make, batches = OBJECTIVES[name]
     on_host = trained_with(make(), batches, build(TASK.build_model, (1,)))
-    with pretended_device() as device:
+    with elsewhere() as device:
         model = build(TASK.build_model, (1,)).to(device)
         there = trained_with(make(), batches, model)
-        assert all(isinstance(value, OnDevice) for value in there.values())
-        brought_back = {key: value.cpu() for key, value in there.items()}
-    assert all(torch.equal(brought_back[key], value) for key, value in on_host.items())
+        assert all(is_elsewhere(weight) for weight in there.model.parameters())
+    assert all(torch.equal(there.last[key], value) for key, value in on_host.last.items())
+    assert there.history == on_host.history
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,18 @@ def test_what_an_objective_was_made_with_moves_with_it_but_is_in_no_checkpoint(n
     assert all(buffer.is_meta for buffer in objective.buffers())
 
 
-def test_the_pretended_device_refuses_what_a_real_one_would():
-    with pretended_device() as device:
+def test_the_device_of_these_tests_refuses_what_a_real_one_would():
+    with elsewhere() as device:
         here, there = torch.ones(2), torch.ones(2, device=device)
-        for mixed in (lambda: here + there, there.numpy, lambda: torch.stack([here, there])):
-            with pytest.raises(RuntimeError, match="on the device"):
+        rows = torch.zeros(1, dtype=torch.long)
+        for mixed in (
+            lambda: here + there,
+            there.numpy,
+            lambda: torch.stack([here, there]),
+            lambda: here[rows.to(device)],
+            lambda: torch.nn.functional.linear(there[None], torch.ones(3, 2)),
+        ):
+            with pytest.raises((RuntimeError, TypeError), match=r"elsewhere|numpy"):
                 mixed()
-        assert (there + torch.ones(())).device == there.device != here.device
+        assert (there + torch.ones(())).device == there[rows].device != here.device
         assert (here.to(device) + there).cpu().numpy().tolist() == [2, 2]

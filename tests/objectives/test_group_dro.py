@@ -24,14 +24,23 @@ def test_weights_stay_on_the_simplex():
         assert (objective.q >= 0).all()
 
 
-@pytest.mark.parametrize("adjustment", [0.0, 2.0])
-def test_absent_groups_do_not_move_against_each_other(adjustment):
-    objective = GroupDro([0] * 50 + [1] * 5 + [2] * 20 + [3], eta=0.3, adjustment=adjustment)
+def test_absent_groups_count_as_a_loss_of_0():
+    objective = GroupDro([0] * 50 + [1] * 5 + [2] * 20 + [3], eta=0.3)
     objective.weighted(torch.tensor([1.0, 3.0]), torch.tensor([0, 0]))
     q = objective.q
     # Only group 0 was there: its weight grew, the three others kept their ratio.
     assert q[0] > 0.25
     assert q[1] == q[2] == q[3]
+
+
+def test_an_absent_group_still_gains_by_its_adjustment():
+    objective = GroupDro([0] * 4 + [1] * 16 + [2], eta=0.5, adjustment=2.0)
+    losses = torch.tensor([1.0, 3.0], requires_grad=True)
+    loss = objective.weighted(losses, torch.tensor([0, 0]))
+    grown = np.exp(0.5 * np.array([2 + 2 / 2, 2 / 4, 2 / 1]))
+    assert objective.q.numpy() == pytest.approx(grown / grown.sum(), rel=1e-5)
+    # It moves the weights alone: the loss is of the group that is there.
+    assert loss.item() == pytest.approx(float(objective.q[0]) * 2, rel=1e-5)
 
 
 def test_one_step_by_hand():

@@ -77,8 +77,40 @@ def test_clusters_and_samples_say_how_many_there_are(digits_bench, tmp_path):
 
 def test_attributes_are_in_the_order_of_their_strength(found, tmp_path):
     lines = texts(plot_figure("attributes", [str(found)], tmp_path / "a.svg"))
-    ranked = [each["attribute"] for each in read_json(found / "discovery.json")["associations"]]
+    associations = read_json(found / "discovery.json")["associations"]
+    ranked = [e["attribute"] for e in sorted(associations, key=lambda each: -each["over_all"])]
     assert [line for line in lines if line in ranked] == ranked
+
+
+def test_attributes_of_several_runs_have_a_panel_each_with_v_over_all(
+    digits_bench, found, tmp_path
+):
+    other = str(digits_bench / "spare-seed0")
+    lines = texts(plot_figure("attributes", [str(found), other], tmp_path / "a.svg"))
+    assert lines.count("color") == 2
+    assert {"over all examples", "within classes (95 % interval)"} <= set(lines)
+    first = read_json(found / "discovery.json")["associations"][0]
+    assert first["attribute"] == "color"
+    assert 0 < first["over_all"] <= 1
+
+
+def test_recovery_counts_the_missed_and_has_the_share_of_the_majority(digits_bench, tmp_path):
+    of = [str(digits_bench)]
+    lines = texts(plot_figure("recovery", of, tmp_path / "a.svg"))
+    groups = read_json(digits_bench / "spare-seed0" / "run.json")["discovery"].values()
+    minority = sum(each["minority"] for each in groups)
+    assert f"minority examples taken for majority, of {minority} (one dot per seed)" in lines
+    assert "% of the majority taken for minority (one dot per seed)" in lines
+    assert lines.count("spare") == 1
+    both = texts(plot_figure("recovery", of * 2, tmp_path / "b.svg"))
+    assert both.count("spare") == both.count("digits") == 2
+
+
+def test_one_run_is_shown_early_and_late(digits_bench, tmp_path):
+    run = str(digits_bench / "spare-seed0")
+    lines = texts(plot_figure("saliency", [run], tmp_path / "a.svg"))
+    assert any(line.startswith("plain, after epoch") for line in lines)
+    assert any(line.startswith("spare, epoch") for line in lines)
 
 
 def test_hostile_names_are_shown_as_text(tmp_path):
@@ -106,7 +138,7 @@ def test_what_cannot_be_plotted_is_refused_in_one_sentence(digits_bench, tmp_pat
         (("outputs", [run, run], "a.png"), "made of one folder"),
         (("recovery", [run], "a.png"), "is no bench"),
         (("attributes", [run], "a.png"), "knows no attributes"),
-        (("saliency", [run], "a.png"), "at least two run folders"),
+        (("saliency", [run], "a.png"), "no early model to compare with"),
         (("clusters", [run], "a.png"), "has no clusters"),
         (("samples", [run, run], "a.png"), "of one task"),
     ]

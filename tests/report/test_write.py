@@ -209,13 +209,14 @@ def test_weights_that_do_not_fit_are_said_and_the_rest_is_there(runs, tmp_path):
     assert "data:image" in page.read_text()
 
 
-def test_a_frozen_backbone_is_looked_through(tmp_path, monkeypatch):
-    """Pictures and saliency of data whose features were computed once."""
+@pytest.mark.parametrize("layers", [{"frozen": "true"}, {"frozen_until": "0.1"}])
+def test_frozen_layers_are_looked_through(tmp_path, monkeypatch, layers):
+    """Pictures and saliency of data of which something was computed once."""
     monkeypatch.setenv("SPARE_CACHE", str(tmp_path / "cache"))
     root = picture_folder(tmp_path / "pets", {"cat": 24, "dog": 24})
-    small = {"model": "small_cnn", "frozen": "true", "resize": "16", "crop": "16", "epochs": "4",
-             "lr": "0.1", "cross_fit": "0"}  # fmt: skip
-    api.discover(str(root), out=tmp_path / "found", **small)
+    small = {"model": "small_cnn", "resize": "16", "crop": "16", "epochs": "4", "lr": "0.1",
+             "cross_fit": "0"}  # fmt: skip
+    api.discover(str(root), out=tmp_path / "found", **small, **layers)
     page = (tmp_path / "found" / "report.html").read_text()
     assert "Where it looks" in page
     assert page.count("data:image/webp") == 3

@@ -40,6 +40,8 @@ Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON fo
 Layer = Annotated[str, option("Layer at which saliency is taken; by default it is chosen.")]
 Trust = Annotated[bool, option("Import the code and read the files that the run names.")]
 
+Device = Annotated[str | None, option("Where to compute: auto, cpu, cuda, cuda:1, mps, ...")]
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Common:
     allow_outside: Annotated[
         bool, option("Accept paths and links that lead out of the data's folder.")
     ] = False
-    device: Annotated[str | None, option("Where to compute: cpu.")] = None
+    device: Device = None
     set: Set = None
 
     def arguments(self) -> dict[str, Any]:

@@ -59,8 +59,9 @@ def figure(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Plot one of the paper's figures: samples of a task; outputs, attributes or clusters of a
-    folder; recovery of a bench; saliency of runs."""
+    """Plot one of the paper's figures: samples of a task; outputs or clusters of a folder;
+    attributes of one or more; recovery of one or more benches; saliency of runs, or of one run
+    early and late."""
     with Bars() as bars:
         from spare import api
 

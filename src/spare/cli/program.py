@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from cyclopts import CycloptsError
 
 # isort: off
-from spare.cli import data, running, pages, listing  # noqa: F401  (verbs, as they are listed)
+from spare.cli import data, running, pages, theory, listing  # noqa: F401  (verbs, as they are listed)
 
 # isort: on
 from spare.cli.app import app

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from spare.cli.app import Common, Json, Out, Task, Threads, app
+from spare.cli.app import Common, Device, Json, Out, Task, Threads, app
 from spare.cli.console import Bars, complain, write, write_json, write_text
 
 INTRODUCTION = (
@@ -19,7 +19,7 @@ INTRODUCTION = (
 
 
 @app.command
-def demo(*, out: Out = None, json: Json = False) -> None:
+def demo(*, out: Out = None, device: Device = None, json: Json = False) -> None:
     """Colored digits, nothing to download: plain training against SPARE, in under a minute."""
     folder = out or Path("runs/demo")
     for line in INTRODUCTION:
@@ -28,8 +28,16 @@ def demo(*, out: Out = None, json: Json = False) -> None:
         from spare import api
         from spare.report.text import demo_text
 
+        settings: dict[str, Any] = {"device": device} if device else {}
+        # The last epoch, so that no group label is used anywhere, as with people's own data.
         bench = api.bench(
-            "digits", methods=["erm", "spare"], seeds=[0], out=folder, progress=bars.progress()
+            "digits",
+            methods=["erm", "spare"],
+            seeds=[0],
+            out=folder,
+            progress=bars.progress(),
+            selection="last",
+            **settings,
         )
         runs = {run.record["method"]: run for run in bench.runs}
         page = runs["spare"].write_report()

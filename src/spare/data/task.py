@@ -93,10 +93,14 @@ class Task:
         no attributes.
     build_model : callable, optional
         Makes a fresh model; a run fills this in from its settings.
-    shortcuts : tuple of str
-        Attributes whose value has the same number as the class wherever the shortcut holds.
+    shortcuts : mapping
+        By attribute: for each class, the value that it has wherever the shortcut holds. Empty where
+        nobody knows of one, or the attributes are none.
     names : mapping
         By split, what people know each example by, such as its file.
+    facts, fact_values : mapping
+        What else is known of every training example, which makes no groups: by name, the value of
+        each example, counted from 0, and the names of the values. Clusters are compared with them.
     sizes : array, optional
         Height and width of every training image before it was resized.
     content : str
@@ -125,8 +129,10 @@ class Task:
     class_names: tuple[str, ...]
     attribute_values: Mapping[str, tuple[str, ...]]
     build_model: Callable[[], nn.Module] | None = None
-    shortcuts: tuple[str, ...] = ()
+    shortcuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    facts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    fact_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sizes: np.ndarray | None = None
     content: str = ""
     holds_outputs: bool = False
@@ -138,6 +144,12 @@ class Task:
             f"task {self.name!r}, with one for each class and value of its attributes,",
         )
         self._with_safe_names()
+        for name, values in self.shortcuts.items():
+            if name not in self.attribute_values or len(values) != len(self.class_names):
+                raise InputError(
+                    f"the shortcut {name!r} of task {self.name!r} is no attribute with one value "
+                    f"for each of the {len(self.class_names)} classes."
+                )
         for split in self.splits().values():
             self._check_known("a label", split.labels, self.class_names)
         counts = np.bincount(self.train.labels, minlength=len(self.class_names))
@@ -186,8 +198,19 @@ class Task:
             val=self.val if sees in ("val", "train") else hidden(self.val),
             test=hidden(self.test),
             names={},  # a file's name often gives its group away
+            shortcuts={},
+            facts={},
             sizes=None,
         )
+
+    def holds(self, split: Split) -> dict[str, np.ndarray]:
+        """By shortcut, whether it holds for each example; {} where none is known."""
+        attributes = split.attributes or {}
+        return {
+            name: np.asarray(attributes[name]) == np.asarray(values)[np.asarray(split.labels)]
+            for name, values in self.shortcuts.items()
+            if name in attributes
+        }
 
     @property
     def group_names(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ is the center crop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -67,6 +68,19 @@ def load(
         `test` for a validation split with independent colors, `train` for one as biased as
         training; the other splits are the same.
     """
+    return painted(data, seed, palette, p_corr, train_size, val_like)
+
+
+def painted(
+    data: Path,
+    seed: int,
+    palette: str,
+    p_corr: float,
+    train_size: int,
+    val_like: str,
+    shade: Callable[[str, Tensor], Tensor] | None = None,
+) -> Task:
+    """As `load`; `shade` changes the colors (n, 3) of a split's images before they are painted."""
     from spare.datasets.mnist import read_mnist
 
     if palette not in PALETTES:
@@ -89,7 +103,10 @@ def load(
             # By a generator of its own, so that the crops and the test split stay what they are.
             own = np.random.default_rng([seed, 0xC011])
             color = correlated_colors(labels, len(CLASSES), p_corr, own)
-        pixels = paint(torch.tensor(images), colors[torch.from_numpy(color)])
+        of_images = colors[torch.from_numpy(color)]
+        if shade is not None:
+            of_images = shade(name, of_images)
+        pixels = paint(torch.tensor(images), of_images)
         pixels = resize(pixels, RESIZED)
         if name == "train":
             inputs = TensorInputs(
@@ -110,6 +127,7 @@ def load(
         test=split("test", test.images, test.labels),
         class_names=CLASSES,
         attribute_values={"color": tuple(f"#{code}" for code in PALETTES[palette])},
+        shortcuts={"color": tuple(range(len(CLASSES)))},
     )
 
 

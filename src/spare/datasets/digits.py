@@ -66,4 +66,5 @@ def load(
         test=split(order[TRAIN + VAL :], 0.5),
         class_names=CLASSES,
         attribute_values={"color": tuple(COLORS)},
+        shortcuts={"color": (0, 1)},
     )

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def image_task(
     preparation: Preparation,
     *,
     center: int = 0,
-    shortcuts: tuple[str, ...] = (),
+    shortcuts: Mapping[str, tuple[int, ...]] | None = None,
     allow_outside: bool = False,
     read: Callable[[int], bytes] | None = None,
     fingerprint: str = "",
@@ -60,8 +60,8 @@ def image_task(
         How an image becomes a network's input.
     center : int
         First crop every image to this many central pixels; 0 for no crop.
-    shortcuts : tuple of str
-        Attributes whose value has the same number as the class wherever the shortcut holds.
+    shortcuts : mapping, optional
+        By attribute: for each class, the value that it has wherever the shortcut holds.
     allow_outside : bool
         Accept files that are outside of the listing's root.
     read, fingerprint : callable and str
@@ -93,8 +93,10 @@ def image_task(
         test=splits["test"],
         class_names=listing.class_names,
         attribute_values=dict(listing.attribute_values),
-        shortcuts=shortcuts,
+        shortcuts=shortcuts or {},
         names=names,
+        facts={name: values[listing.splits == 0] for name, values in listing.facts.items()},
+        fact_values=listing.fact_values,
         sizes=None if listing.sizes is None else listing.sizes[listing.splits == 0],
         content=content,
     )

@@ -33,6 +33,9 @@ class Listing:
     class_names: tuple[str, ...]
     attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
     attribute_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: What else is known of each image, which makes no groups: value numbers, and their names.
+    facts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    fact_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Row of each image in the table that lists them; None if there is no table.
     rows: np.ndarray | None = None
     #: Height and width of each image in its file, once they have been opened.
@@ -46,6 +49,7 @@ class Listing:
             labels=self.labels[keep],
             splits=self.splits[keep],
             attributes={name: values[keep] for name, values in self.attributes.items()},
+            facts={name: values[keep] for name, values in self.facts.items()},
             rows=None if self.rows is None else self.rows[keep],
             sizes=None if self.sizes is None else self.sizes[keep],
         )

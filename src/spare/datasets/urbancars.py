@@ -20,7 +20,7 @@ from spare.errors import DataError
 from spare.progress import SILENT, Progress
 
 VALUES = ("urban", "country")
-SHORTCUTS = ("bg", "co_occur_obj")
+SHORTCUTS = {"bg": (0, 1), "co_occur_obj": (0, 1)}
 STRENGTHS = re.compile(r"bg-([\d.]+)_co_occur_obj-([\d.]+)")
 GROUP = re.compile(r"obj-(\w+?)_bg-(\w+?)_co_occur_obj-(\w+)")
 WHERE = (

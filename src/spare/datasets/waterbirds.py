@@ -66,7 +66,9 @@ def load(
         raise DataError(f"there is no Waterbirds in {data}. {where(data)}")
     listing = listing_of(root)
     check_counts("waterbirds", root, group_counts(listing), COUNTS)
-    return image_task("waterbirds", listing, preparation, progress=progress)
+    return image_task(
+        "waterbirds", listing, preparation, shortcuts={"place": (0, 1)}, progress=progress
+    )
 
 
 def listing_of(root: Path) -> Listing:

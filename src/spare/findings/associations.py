@@ -1,10 +1,11 @@
-"""What clusters go with: Cramér's V between clusters and attributes, within classes.
+"""What clusters go with: Cramér's V between clusters and attributes, within classes and over all.
 
     V = sqrt(chi2 / (n * min(rows - 1, columns - 1)))        no bias correction, as in the paper
 
 Clusters lie within classes, so there is one table per class, and the classes are pooled: V of all
 of them is sqrt(sum of chi2 / sum of n * min(...)). Otherwise every attribute that goes with the
-label would seem to go with the clusters.
+label would seem to go with the clusters. The paper has V over all examples, of each attribute with
+being in an inferred minority or not; that is kept beside it (`over_all`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import numpy as np
 from spare.data.task import Task
 from spare.data.viewing import pictures
 from spare.groups.arrays import rows_by_class
+from spare.groups.result import Groups
 from spare.images.statistics import image_statistics, size_statistics
 from spare.records.record import Association, Excess
+from spare.training.metrics import inferred_minority, true_minority
 
 #: Of an attribute with more values, the most frequent are kept and the rest become one value.
 MOST_VALUES = 50
@@ -29,24 +32,35 @@ PICTURES_AT_ONCE = 250
 
 
 def associations_of(
-    task: Task, ids: np.ndarray, seed: int, statistics: Mapping[str, np.ndarray]
+    task: Task, groups: Groups, seed: int, statistics: Mapping[str, np.ndarray]
 ) -> list[Association]:
-    """What the clusters of a task go with: its attributes, and what was measured in pictures.
+    """What the clusters of a task go with: its attributes, what else is known of its examples, and
+    what was measured in pictures.
 
     Parameters
     ----------
-    ids
-        The cluster of every training example.
+    groups
+        Of the training examples.
     statistics
         From `picture_statistics`.
     """
     codes = {name: np.asarray(values) for name, values in (task.train.attributes or {}).items()}
-    values = dict(task.attribute_values)
+    values = {**task.attribute_values, **task.fact_values}
+    codes |= {name: np.asarray(facts) for name, facts in task.facts.items()}
     for statistic, numbers in statistics.items():
         name = f"image: {statistic}"
         codes[name], values[name] = binned(numbers)
+    minority = ~groups.in_majority()
+    if task.train.attributes:
+        minority = inferred_minority(groups, true_minority(task, task.train))
     return associations(
-        ids, np.asarray(task.train.labels), codes, values, class_names=task.class_names, seed=seed
+        groups.ids,
+        np.asarray(task.train.labels),
+        codes,
+        values,
+        class_names=task.class_names,
+        minority=minority,
+        seed=seed,
     )
 
 
@@ -57,6 +71,7 @@ def associations(
     values: Mapping[str, Sequence[str]],
     *,
     class_names: Sequence[str],
+    minority: np.ndarray | None = None,
     seed: int = 0,
 ) -> list[Association]:
     """Attributes by how much the clusters go with them, the strongest first.
@@ -70,6 +85,8 @@ def associations(
         Value numbers, one per example; -1 where the value is unknown.
     values
         What the numbers stand for.
+    minority
+        Whether each example is in an inferred minority, for V over all examples.
     """
     rng = np.random.default_rng([seed, 0xA550C])
     ranked: list[Association] = []
@@ -80,13 +97,17 @@ def associations(
             label: _table(ids[rows], lumped[rows], len(names)) for label, rows in rows_of.items()
         }
         used = [table for _, table in tables.values() if min(_shape(table)) > 1]
-        if not used:  # every class has one cluster, or one value
+        over_all = 0.0
+        if minority is not None:
+            over_all = pooled_v([_table(minority, lumped, len(names))[1]])
+        if not used and not over_all:  # every class has one cluster, or one value
             continue
         ranked.append(
             {
                 "attribute": attribute,
-                "v": pooled_v(used),
-                "interval": _interval(used, rng),
+                "v": pooled_v(used) if used else 0.0,
+                "interval": _interval(used, rng) if used else [0.0, 0.0],
+                "over_all": over_all,
                 "classes": {
                     class_names[label]: pooled_v([table]) for label, (_, table) in tables.items()
                 },

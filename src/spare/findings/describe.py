@@ -10,7 +10,7 @@ import numpy as np
 from spare.data.task import Task
 from spare.groups.arrays import rows_by_class
 from spare.records.record import ClassGroups, Cluster, ClustersAtEpoch
-from spare.training.metrics import minority_recovery, true_minority
+from spare.training.metrics import inferred_minority, minority_recovery, true_minority
 
 if TYPE_CHECKING:
     from spare.groups.result import Groups
@@ -41,8 +41,8 @@ def describe_groups(
     recovery: dict[Any, dict[str, Any]] = {}
     if task.train.attributes:
         labels = np.asarray(task.train.labels)
-        minority = true_minority(labels, task.groups(task.train))
-        recovery = minority_recovery(labels, minority, ~groups.in_majority())
+        minority = true_minority(task, task.train)
+        recovery = minority_recovery(labels, minority, inferred_minority(groups, minority))
     facts = [
         (early.epoch, cluster_facts(early.probabilities, groups, task.class_names))
         for early in early_outputs

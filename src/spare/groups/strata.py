@@ -39,7 +39,7 @@ def infer_strata(
     losses: Any = None,
     *,
     val: tuple[Any, Any] | None = None,
-    scaling: str = "standard",
+    scaling: str = "unit",
     reduction: str = "auto",
     normal: Any = None,
     strata_max: int = 10,
@@ -63,8 +63,8 @@ def infer_strata(
     val : pair of features and labels, optional
         Of validation examples, so that no piece stands alone that is hardly found there.
     scaling : str
-        "standard" (every feature has mean 0 and deviation 1) or "unit" (every example has length
-        1, so that only directions count).
+        "unit" (every example has length 1, so that only directions count) or "standard" (every
+        feature has mean 0 and deviation 1).
     reduction : str
         "umap" or "pca" (2 dimensions), "none", "boundary" (1 dimension: the projection of the
         features, unscaled, on `normal`; two classes only), or "auto": "umap" if umap-learn is
@@ -74,9 +74,9 @@ def infer_strata(
 
     Examples
     --------
-    >>> features = [[0.0, 0.1], [0.2, 0.1], [0.1, 0.0], [0.1, 0.2], [5.0, 5.0], [5.1, 5.0]]
+    >>> features = [[0.1, 1.0], [0.2, 1.1], [0.1, 0.9], [0.3, 2.0], [5.0, 0.2], [5.1, 0.1]]
     >>> strata = infer_strata(features, ["cat"] * 6, reduction="pca", overcluster=False)
-    >>> strata.ids.tolist(), strata.assign([[5.1, 5.0]], ["cat"]).tolist()
+    >>> strata.ids.tolist(), strata.assign([[4.9, 0.1]], ["cat"]).tolist()
     ([0, 0, 0, 0, 1, 1], [1])
     """
     points = checked_outputs(features, "features")

@@ -75,13 +75,16 @@ def _usage(files: Sequence[Path]) -> Usage:
     )
 
 
-def check_room(folder: Path, needed: int) -> None:
+#: What can be done without the cache.
+DECODE = "use --set cache=off, which decodes the images every time instead"
+
+
+def check_room(folder: Path, needed: int, instead: str = DECODE) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise DataError(
             f"the image cache needs {_size(needed)} in {folder}, where {_size(free)} are free: "
-            f"make room, set SPARE_CACHE to another folder, or use --set cache=off, which decodes "
-            f"the images every time instead."
+            f"make room, set SPARE_CACHE to another folder, or {instead}."
         )
 
 
@@ -90,7 +93,7 @@ def _size(n: float) -> str:
 
 
 @contextmanager
-def cache_errors(folder: Path) -> Iterator[None]:
+def cache_errors(folder: Path, instead: str = DECODE) -> Iterator[None]:
     """Turn trouble with the cache's files into a sentence that says what else can be done."""
     try:
         yield
@@ -99,8 +102,7 @@ def cache_errors(folder: Path) -> Iterator[None]:
         why = (getattr(cause, "strerror", None) or str(cause)).lower()
         raise DataError(
             f"the image cache cannot be written in {folder} ({why}): make that possible, set "
-            f"SPARE_CACHE to another folder, or use --set cache=off, which decodes the images "
-            f"every time instead."
+            f"SPARE_CACHE to another folder, or {instead}."
         ) from error
 
 

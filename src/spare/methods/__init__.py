@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spare.errors import InputError, unknown
-from spare.groups.weights import importance_weights
 from spare.imports import check_text, import_object
 from spare.methods import (
     afr,
@@ -151,10 +150,7 @@ def discovery_with(inference: str | Inference) -> Method:
 
     def fit(task: Task, stages: Stages, options: Any) -> Fitted:
         inferred = half.infer(task, stages, options)
-        probabilities = importance_weights(
-            inferred.groups, task.train.labels, class_mass=options.class_mass
-        )
-        return Fitted(None, inferred, probabilities)
+        return Fitted(None, inferred, spare.sampling_probabilities(inferred.groups, options))
 
     pair = spare.METHOD if half is spare.INFERENCE else combined(half, spare.TRAINER)
     return replace(

@@ -3,13 +3,18 @@
 Sohoni, Dunnmon, Angus, Gu, Ré: No Subclass Left Behind: Fine-Grained Robustness in Coarse-Grained
 Classification Problems, NeurIPS 2020.
 
-    train plainly to the end; keep the weights of the best average accuracy on validation
-    cluster each class's features, reduced to two dimensions (groups/strata.py)
+    train plainly to the end
+    cluster each class's features, scaled to length 1 and reduced to two dimensions
+    (groups/strata.py)
     train a fresh model with Group DRO over the clusters; its paper selects the epoch by the worst
     cluster's accuracy on validation
 
-Departures: features are standardized, where the authors' code scales them as scaling=unit does, and
-PCA replaces UMAP where umap-learn is not installed.
+The authors' code clusters the epoch of the best validation accuracy, weighted as if its groups had
+their shares of training. Where training and validation are alike that needs no group label, and is
+`best_average`; where they are not, a method without group labels cannot know it, and the plain
+average is best before anything but chance is learned: so the last epoch is clustered.
+
+Departures: the last epoch, and PCA in place of UMAP where umap-learn is not installed.
 """
 
 from __future__ import annotations
@@ -38,8 +43,8 @@ from spare.training.stages import Stages
 
 @dataclass(frozen=True)
 class StrataOptions:
-    #: How features are scaled first: standard (each feature) or unit (each example to length 1).
-    scaling: str = "standard"
+    #: How features are scaled first: unit (each example to length 1) or standard (each feature).
+    scaling: str = "unit"
     #: How features are reduced: umap or pca (2-D), boundary (1-D, across the decision boundary of
     #: two classes), none, or auto: umap if umap-learn is installed, else pca.
     reduction: str = "auto"
@@ -47,6 +52,8 @@ class StrataOptions:
     strata_max: Annotated[int, Range(2, 1000)] = 10
     #: Split clusters in 5, and keep the pieces that are clear, hard and large enough apart.
     overcluster: bool = True
+    #: Cluster the epoch of the best average on validation instead of the last.
+    best_average: bool = False
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -63,7 +70,7 @@ def infer(task: Task, stages: Stages, options: StrataOptions) -> Inferred:
             f"reduction=boundary is for two classes, and {task.name} has "
             f"{len(task.class_names)}: use reduction=umap or pca."
         )
-    model, epoch = _best_plain_model(task, stages)
+    model, epoch = _plain_model(task, stages, options.best_average)
     outputs = {name: stages.outputs(model, split) for name, split in task.splits().items()}
     reduction = available_reduction(options.reduction)
     with stages.timed("inference"):
@@ -93,13 +100,13 @@ def infer(task: Task, stages: Stages, options: StrataOptions) -> Inferred:
     )
 
 
-def _best_plain_model(task: Task, stages: Stages) -> tuple[Trained, int]:
-    """The weights with the best average on validation (else the last), and their epoch."""
+def _plain_model(task: Task, stages: Stages, best_average: bool) -> tuple[Trained, int]:
+    """The last weights, or those with the best average on validation, and their epoch."""
     trained = stages.train(
         "early/reference",
         task,
         shuffled(len(task.train), stages.settings.batch_size),
-        select="val_average",
+        select="val_average" if best_average else "",
     )
     if "val_average" not in trained.kept:
         return trained, len(trained.history)

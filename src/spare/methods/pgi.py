@@ -3,12 +3,14 @@
 Ahmed, Bengio, van Seijen, Courville: Systematic Generalisation with Group Invariant Predictions,
 ICLR 2021.
 
-    train plainly for T epochs; divide each class into a majority and a minority
+    train plainly for T epochs; divide the examples into a majority and a minority
     continue from there: the two count the same, and within a class their mean predictions are
     pulled together (objectives/invariance.py)
 
-A departure: majority and minority are EIIL's environments within each class, as the SPARE paper
-describes PGI. PGI itself trains one small network per class for the same objective.
+Departures: majority and minority are EIIL's two environments, as the SPARE paper describes PGI,
+over all classes at once unless `per_class`; PGI itself trains one small network per class for the
+same objective. And both are sampled with the same mass, where PGI samples every example once per
+epoch and has batches of 512.
 """
 
 from __future__ import annotations

@@ -24,13 +24,14 @@ from spare.data.task import Task
 from spare.errors import InputError, SpareWarning, unknown
 from spare.groups.arrays import rows_by_class
 from spare.groups.clusterers import clusterer_named
-from spare.groups.weights import CLASS_MASSES, GroupSampling
+from spare.groups.result import Groups
+from spare.groups.weights import CLASS_MASSES, GroupSampling, importance_weights
 from spare.limits import check_ranges
 from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined
 from spare.methods.outputs import infer as infer_from_outputs
 from spare.methods.outputs import warn_of_concerns
 from spare.methods.separation import Separation, SeparationOptions, separate
-from spare.training.batches import weighted
+from spare.training.batches import shuffled, weighted
 from spare.training.loop import Objective, cross_entropy
 from spare.training.stages import Stages
 
@@ -111,12 +112,20 @@ def train(
     *,
     objective: Objective = cross_entropy,
 ) -> Fitted:
-    """Train a fresh model on examples that are sampled by the inverse size of their cluster."""
+    """Train a fresh model on examples that are sampled by the inverse size of their cluster.
+
+    Where no class has fallen apart, train it plainly: as ERM would, batch for batch.
+    """
     if options.warm_start and inferred.early is None:
         raise InputError("warm_start needs one early model to continue from, and there is none.")
+    count, batch_size = len(task.train), stages.settings.batch_size
     with stages.timed("inference"):
-        sampling = GroupSampling(inferred.groups, class_mass=options.class_mass)
-        batches = weighted(sampling, len(task.train), stages.settings.batch_size)
+        probabilities = sampling_probabilities(inferred.groups, options)
+        if probabilities is None:
+            batches = shuffled(count, batch_size)
+        else:
+            sampling = GroupSampling(inferred.groups, class_mass=options.class_mass)
+            batches = weighted(sampling, count, batch_size)
     trained = stages.train(
         "train",
         task,
@@ -124,7 +133,14 @@ def train(
         objective=objective,
         start=inferred.early if options.warm_start else None,
     )
-    return Fitted(trained, inferred, sampling.probabilities)
+    return Fitted(trained, inferred, probabilities)
+
+
+def sampling_probabilities(groups: Groups, options: SamplingOptions) -> np.ndarray | None:
+    """How likely each example is sampled; None where no class has fallen apart, so all alike."""
+    if not any(groups.powers().values()):
+        return None
+    return importance_weights(groups, groups.labels, class_mass=options.class_mass)
 
 
 INFERENCE = Inference(

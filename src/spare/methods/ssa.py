@@ -6,16 +6,22 @@ Attribute Estimation, ICLR 2022.
     halve the validation split, whose attributes are known: one half to learn from, one to select by
     divide the training split into 3 folds; for each of them
         learn to predict the attribute from the labeled half and, by pseudo-labels, from the two
-        other folds (objectives/pseudo_labels.py); keep the weights with the best accuracy on the
-        worst group of the other half; predict the attribute of the fold
+        other folds (objectives/pseudo_labels.py) until the worst group of the other half has not
+        become better for a while; keep the weights with which it was best; predict the attribute
+        of the fold
     train with Group DRO over the groups (label, predicted attribute)
 
 Several attributes are predicted as one, their product. Groups of held-out examples are predicted
 too, validation's included: by the mean of the three predictors' probabilities, among the groups
 that the class has in training.
 
-Departures: the weights are compared at a few evenly spaced steps; the halves are stratified by
-group and the folds by class; labeled examples are not augmented where the validation split is not.
+A predictor has converged when `attribute_patience` checks in a row, `attribute_check` steps apart,
+were no better than the best before them; `attribute_steps` is the most that it may take, and one
+that was still becoming better then gets a warning.
+
+Departures: the weights are compared at every check and not at every step; the halves are stratified
+by group and the folds by class; labeled examples are not augmented where the validation split is
+not.
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,19 +46,23 @@ from spare.methods.reference import OwnDecay, early_settings, refuse_outputs
 from spare.objectives.pseudo_labels import pseudo_label_loss
 from spare.training.batches import paired
 from spare.training.loop import Trained
-from spare.training.selection import worst_accuracy
+from spare.training.selection import Epoch, Rule, worst_accuracy
 from spare.training.stages import Stages, with_outputs
 
 FOLDS = 3
+#: What the history calls the score of a check.
+RULE = "attribute_worst_group"
 
 
 @dataclass(frozen=True)
 class SsaOptions:
-    #: Steps of each of the three attribute predictors, rounded up to a multiple of the checks; a
-    #: step takes a batch with the attribute and one without.
-    attribute_steps: Count = 1000
-    #: How often their weights are compared on the selection half, at evenly spaced steps.
-    attribute_checks: Count = 5
+    #: The most steps of each of the three attribute predictors, rounded up to whole checks; a step
+    #: takes a batch with the attribute and one without.
+    attribute_steps: Count = 10_000
+    #: Steps from one comparison of their weights on the selection half to the next.
+    attribute_check: Count = 250
+    #: Comparisons in a row without a better one after which a predictor has converged.
+    attribute_patience: Count = 6
     #: tau: how sure a predictor must be of an example of the rarest group to learn from it.
     attribute_confidence: Share = 0.95
     #: Learning rate and weight decay of the predictors; 0 and -1 for those of the settings.
@@ -60,11 +71,6 @@ class SsaOptions:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.attribute_checks > self.attribute_steps:
-            raise InputError(
-                f"attribute_checks is from 1 to attribute_steps ({self.attribute_steps}), not "
-                f"{self.attribute_checks}."
-            )
 
 
 @dataclass(frozen=True)
@@ -128,47 +134,60 @@ def _train_predictor(
     values: int,
     stages: Stages,
     options: SsaOptions,
-) -> tuple[Trained, dict[str, float]]:
+) -> tuple[Trained, dict[str, Any]]:
     """The predictor for a fold, with the weights of the check that is best on the worst group."""
     both = Split(
         ConcatInputs(labeled.split.inputs, unlabeled.inputs),
         np.concatenate([labeled.split.labels, unlabeled.labels]),
     )
-    attribute_task = with_outputs(replace(task, train=both, val=None, test=None), values)
-    steps = math.ceil(options.attribute_steps / options.attribute_checks)
+    attribute_task = with_outputs(replace(task, train=both, val=selection.split, test=None), values)
+    checks = math.ceil(options.attribute_steps / options.attribute_check)
     settings = early_settings(stages.settings, options.attribute_lr, options.attribute_weight_decay)
-    best: Trained | None = None
-    note = {"worst_group": -1.0, "steps": 0}
-    continues = ""
-    for check in range(1, options.attribute_checks + 1):
-        trained = stages.train(
-            f"early/attribute-{fold}-{check}",
-            attribute_task,
-            paired(len(labeled.groups), len(unlabeled), settings.batch_size, steps),
-            settings=replace(settings, epochs=check, accumulate=1),
-            objective=pseudo_label_loss(
-                labeled.split.labels, labeled.attributes, values, options.attribute_confidence
-            ),
-            continues=continues,
-            weight_seed=fold,
+
+    def score(epoch: Epoch) -> float:
+        right = epoch.logits.argmax(1) == selection.attributes
+        return worst_accuracy(right, selection.groups)
+
+    trained = stages.train(
+        f"early/attribute-{fold}",
+        attribute_task,
+        paired(len(labeled.groups), len(unlabeled), settings.batch_size, options.attribute_check),
+        settings=replace(settings, epochs=checks, accumulate=1),
+        objective=pseudo_label_loss(
+            labeled.split.labels, labeled.attributes, values, options.attribute_confidence
+        ),
+        select=Rule(RULE, "best attribute of the worst group", "val groups", score),
+        patience=options.attribute_patience,
+        weight_seed=fold,
+    )
+    best = trained.kept[RULE]
+    done = len(trained.history)
+    note = {
+        "worst_group": trained.history[best.epoch - 1][RULE],
+        "steps": best.epoch * options.attribute_check,
+        "converged": done - best.epoch >= options.attribute_patience,
+    }
+    _warn(fold, note, values, options)
+    return replace(trained, last=best.state), note
+
+
+def _warn(fold: int, note: dict[str, Any], values: int, options: SsaOptions) -> None:
+    share = note["worst_group"]
+    if share <= 1 / values:
+        text = (
+            f"gets only {share:.0%} of a validation group right, no more than guessing would: "
+            f"raise attribute_steps, or change attribute_lr."
         )
-        continues = trained.name
-        predictions = stages.outputs(trained, selection.split).logits.argmax(1).numpy()
-        worst = worst_accuracy(predictions == selection.attributes, selection.groups)
-        if best is None or worst > note["worst_group"]:
-            best, note = trained, {"worst_group": worst, "steps": check * steps}
-        if worst == 1:  # no later check can be better
-            break
-    assert best is not None
-    if note["worst_group"] <= 1 / values:
-        warnings.warn(
-            f"ssa's attribute predictor of fold {fold + 1} gets only {note['worst_group']:.0%} of "
-            f"a validation group right, no more than guessing would: raise attribute_steps, or "
-            f"change attribute_lr.",
-            SpareWarning,
-            stacklevel=2,
+    elif share < 1 and not note["converged"]:
+        text = (
+            f"was still becoming better after {options.attribute_steps} steps ({share:.1%} of its "
+            f"worst validation group are right): raise attribute_steps."
         )
-    return best, note
+    else:
+        return
+    warnings.warn(
+        f"ssa's attribute predictor of fold {fold + 1} {text}", SpareWarning, stacklevel=2
+    )
 
 
 def _halves(task: Task, values: int, seed: int) -> tuple[_Half, _Half]:

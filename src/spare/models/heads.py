@@ -30,7 +30,7 @@ def as_classifier(
     assert isinstance(last, nn.Linear)
     features: nn.Module = nn.Identity()
     if network is not last:
-        with _inspecting(network):
+        with inspecting(network):
             _remove_head(network, path, last, shape)
             _use_channels_last(network, shape)
         features = network
@@ -42,7 +42,7 @@ def as_classifier(
 def _remove_head(network: nn.Module, path: str, head: nn.Linear, shape: Shape) -> None:
     """Replace the head with an identity, after checking that nothing happens after it."""
     kind = type(network).__name__
-    example = _example(network, shape)
+    example = example_of(network, shape)
     identity = nn.Identity()
     try:
         _replace(network, head, identity)
@@ -110,8 +110,8 @@ def head_path(network: nn.Module, shape: Shape, named: str) -> str:
         module.register_forward_hook(partial(remember, path)) for path, module in linears.items()
     ]
     try:
-        with _inspecting(network):
-            logits = _forward(network, _example(network, shape))
+        with inspecting(network):
+            logits = _forward(network, example_of(network, shape))
     finally:
         for hook in hooks:
             hook.remove()
@@ -146,14 +146,14 @@ def _forward(network: nn.Module, example: Tensor) -> Tensor:
     return result
 
 
-def _example(network: nn.Module, shape: Shape) -> Tensor:
+def example_of(network: nn.Module, shape: Shape) -> Tensor:
     """Two inputs of noise where the network is, which leave the global generator alone."""
     generator = torch.Generator().manual_seed(0)
     return torch.randn(2, *shape, generator=generator, device="cpu").to(device_of(network))
 
 
 @contextlib.contextmanager
-def _inspecting(network: nn.Module) -> Iterator[None]:
+def inspecting(network: nn.Module) -> Iterator[None]:
     """Forward passes within it leave no trace: no statistics, random numbers or training flags."""
     with evaluating(network), torch.random.fork_rng(devices=[]), torch.no_grad():
         yield
@@ -172,7 +172,7 @@ def _use_channels_last(network: nn.Module, shape: Shape) -> None:
         return
     network.to(memory_format=torch.channels_last)
     try:
-        network(_example(network, shape).contiguous(memory_format=torch.channels_last))
+        network(example_of(network, shape).contiguous(memory_format=torch.channels_last))
     except RuntimeError:  # `x.view(n, -1)` needs the usual layout
         network.to(memory_format=torch.contiguous_format)
         network.register_forward_pre_hook(_usual_layout)

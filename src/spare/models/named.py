@@ -40,6 +40,20 @@ class ModelChoice:
     weights: str = "imagenet"
     #: Train only the head, on features computed once.
     frozen: bool = False
+    #: Train only from this layer on (such as layer4, or 0.5 for half of the parameters), on what
+    #: the layers before it give, computed once.
+    frozen_until: str = ""
+
+    def __post_init__(self) -> None:
+        if self.frozen and self.frozen_until:
+            raise InputError(
+                "frozen=true trains only the last layer, and frozen_until more: use one of them."
+            )
+
+    @property
+    def freezes(self) -> bool:
+        """Whether there are layers that are not trained."""
+        return self.frozen or bool(self.frozen_until)
 
 
 #: How the record names a model that was given as a Python object.

@@ -1,10 +1,13 @@
 """Group DRO's loss: the groups with the largest loss count most.
 
 Sagawa, Koh, Hashimoto, Liang: Distributionally Robust Neural Networks for Group Shifts, ICLR 2020.
-With L_g the mean loss of group g in the batch, n_g its size in training, K the adjustment:
+With L_g the mean loss of group g in the batch (0 where the batch has none of it), n_g its size in
+training, K the adjustment:
 
-    q_g <- q_g exp(eta (L_g + K / sqrt(n_g))) for the groups in the batch;  q <- q / sum q
+    q_g <- q_g exp(eta (L_g + K / sqrt(n_g)));  q <- q / sum q
     loss = sum_g q_g L_g                                   no gradient through q
+
+A group that is absent from the batch still gains by its adjustment, as in the authors' code.
 """
 
 from __future__ import annotations
@@ -42,7 +45,6 @@ class GroupDro(nn.Module):
         counts = torch.bincount(groups, minlength=len(self.q))
         means = torch.zeros_like(self.q).index_add(0, groups, losses) / counts.clamp(min=1)
         with torch.no_grad():
-            gain = torch.where(counts > 0, means + self._extra, means.new_zeros(()))
-            grown = self.q * torch.exp(self.eta * gain)
+            grown = self.q * torch.exp(self.eta * (means + self._extra))
             self.q.copy_(grown / grown.sum())
         return (self.q * means).sum()

@@ -9,12 +9,24 @@ from typing import Any
 _NEW_SETTINGS = {"optimizer": "sgd", "device": "cpu", "precision": "float32"}
 _RENAMED = {"normalise": "normalize", "standardise": "standardize"}
 #: Choices of a data set that came after format 2, and what it was before there was a choice.
-_NEW_CHOICES = {"cmnist": {"val_like": "test"}, "digits": {"val_like": "test"}}
+_NEW_CHOICES: dict[str, dict[str, Any]] = {
+    "cmnist": {"val_like": "test"},
+    "digits": {"val_like": "test"},
+    "celeba": {
+        "split": "official",
+        "center": 178,
+        "val_share": 0.15,
+        "test_share": 0.15,
+        "split_seed": 0,
+    },
+}
 
 
 def completed(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record of format 2, with what the first ones of that format did not say."""
     choices = next((new for task, new in _NEW_CHOICES.items() if record["task"] == task), {})
+    if "frozen" in record["settings"]:
+        choices = {"frozen_until": "", **choices}
     return {**record, "settings": {**choices, **record["settings"]}}
 
 

@@ -155,6 +155,8 @@ class Association(TypedDict):
     attribute: str
     v: Fraction
     interval: Interval
+    #: V over all examples, of the attribute with being in an inferred minority.
+    over_all: NotRequired[Fraction]
     classes: dict[str, Fraction]
     clusters: dict[str, Excess]
 

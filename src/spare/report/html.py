@@ -26,15 +26,16 @@ CELL = "padding: .2em .6em; text-align: {}"
 def record_html(record: DiscoveryRecord | RunRecord) -> str:
     """A run or a discovery: its scores, its verdict, and the groups of each class."""
     scores = score_sections(record) if is_run(record) else []
-    return _html([*scores, *discovery_sections(record)])
+    return sections_html([*scores, *discovery_sections(record)])
 
 
 def bench_html(table: BenchTable) -> str:
     """The table of a bench, and how far SPARE is above each method."""
-    return _html(bench_sections(table))
+    return sections_html(bench_sections(table))
 
 
-def _html(sections: Iterable[Section]) -> str:
+def sections_html(sections: Iterable[Section]) -> str:
+    """Sections one below the other."""
     return str(Markup('<div class="spare">{}</div>').format(Markup("").join(map(_part, sections))))
 
 

@@ -29,6 +29,8 @@ class Recovery(NamedTuple):
     #: Majority examples that were taken for minority.
     wrong: int
     precision: float | None
+    #: Majority examples in all.
+    majority: int = 0
 
 
 def write_table_page(
@@ -106,6 +108,7 @@ def recovery(runs: Mapping[str, Sequence[RunRecord]]) -> list[Recovery]:
                 recall=hits / minority if minority else None,
                 wrong=round(inferred - hits),
                 precision=hits / inferred if inferred else None,
+                majority=sum(sum(groups["sizes"]) for groups in classes) - minority,
             )
         )
     return sorted(rows, key=lambda row: -(row.recall or 0))

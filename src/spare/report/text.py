@@ -44,12 +44,12 @@ def table_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def scores_text(record: RunRecord) -> str:
     """The accuracies of a run."""
-    return _text(score_sections(record))
+    return sections_text(score_sections(record))
 
 
 def discovery_text(record: DiscoveryRecord) -> str:
     """What was found in each class; empty for a run that names no groups."""
-    return _text(discovery_sections(record))
+    return sections_text(discovery_sections(record))
 
 
 def record_text(record: DiscoveryRecord | RunRecord) -> str:
@@ -60,7 +60,7 @@ def record_text(record: DiscoveryRecord | RunRecord) -> str:
 
 def bench_text(table: BenchTable) -> str:
     """The table of a bench, and how far SPARE is above each method."""
-    return _text(bench_sections(table))
+    return sections_text(bench_sections(table))
 
 
 def demo_text(erm: RunRecord, spare: RunRecord) -> str:
@@ -84,7 +84,7 @@ def demo_text(erm: RunRecord, spare: RunRecord) -> str:
     return "\n\n".join([table_text(heads, rows), rule, discovery_text(spare)])
 
 
-def _text(sections: Iterable[Section]) -> str:
+def sections_text(sections: Iterable[Section]) -> str:
     """Sections with a blank line between them."""
     return "\n\n".join(
         "\n".join(

@@ -57,7 +57,7 @@ def write_report(
         plan = plan or plan_of(folder, record, data, trust)
         task = task or _load_task(folder, record, plan, progress)
         check_fits(groups, record, task)
-        pictured = _pictured(folder, record, plan, task, layer, progress)
+        pictured = early_and_selected(folder, record, plan, task, layer, progress)
         if not is_run(record):
             write_sheets(folder, task, record, groups)
     except SpareError as error:
@@ -81,7 +81,7 @@ def _load_task(folder: Path, record: DiscoveryRecord, plan: Plan, progress: Prog
         return task
 
 
-def _pictured(
+def early_and_selected(
     folder: Path,
     record: DiscoveryRecord,
     plan: Plan,

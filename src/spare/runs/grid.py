@@ -7,6 +7,7 @@ can be given again at any time.
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,6 +86,8 @@ def bench(
     """
     jobs = convert("jobs", jobs, Threads)
     grid = plan_grid(source, methods, seeds, out, overrides or {}, given_model)
+    for note in trained_unlike(list(grid.plans.values())):
+        progress.say(note)
     records: dict[str, RunRecord] = {}
     todo = deque[Job]()
     for job in grid.jobs:
@@ -160,6 +163,24 @@ def plan_grid(
         plans=plans,
         command=_command(source.name, methods, numbers, overrides),
     )
+
+
+def trained_unlike(plans: Sequence[Plan]) -> list[str]:
+    """A sentence for every pair of methods that share an inference but are trained by settings that
+    differ: what is compared there is more than how they use the groups."""
+    notes = []
+    for first, second in itertools.combinations(plans, 2):
+        halves = first.method.halves, second.method.halves
+        if halves[0] is None or halves[1] is None or halves[0][0] is not halves[1][0]:
+            continue
+        one, other = vars(first.settings), vars(second.settings)
+        differ = [f"{key} {one[key]} and {other[key]}" for key in one if one[key] != other[key]]
+        if differ:
+            notes.append(
+                f"note: {first.method.name} and {second.method.name} use the same groups but are "
+                f"trained by settings that differ ({', '.join(differ)}): --set trains both alike."
+            )
+    return notes
 
 
 def _listed(values: Any) -> Any:

@@ -28,7 +28,8 @@ from spare.models.small import OF_IMAGES
 from spare.progress import Progress
 from spare.records.record import FORMAT, Request
 from spare.runs.values import convert, plain, typed_fields, written
-from spare.training.frozen import frozen_features
+from spare.training.device import device_named
+from spare.training.frozen import with_frozen_layers
 from spare.training.selection import rule_named
 from spare.training.settings import Settings
 
@@ -118,13 +119,15 @@ class Plan:
 
 
 def with_model(task: Task, plan: Plan, progress: Progress) -> Task:
-    """The task with the model that the plan names, on features computed once where it is frozen."""
+    """The task with the model that the plan names; what frozen layers give is computed once."""
     choice, given = plan.model, plan.given_model
     if task.holds_outputs:
         return task
-    if choice.frozen:
-        task = frozen_features(task, choice, plan.settings, progress, given=given)
-        choice, given = ModelChoice("linear"), None
+    if choice.freezes:
+        augment = str(plan.choices.get("augment", ""))
+        return with_frozen_layers(
+            task, choice, plan.settings, progress, given=given, augment=augment
+        )
     shape = shape_of(task.train.inputs)
     build_model = builder(choice, len(task.class_names), shape, given=given)
     return dataclasses.replace(task, build_model=build_model)
@@ -168,7 +171,7 @@ def make_plan(
     return Plan(
         source=source,
         method=method,
-        settings=Settings(**values["settings"]),
+        settings=Settings(**values["settings"]).on_named_device(),
         model=ModelChoice(**values["model"]),
         choices=choices,
         options=method.options(**values["options"]),
@@ -177,13 +180,12 @@ def make_plan(
 
 
 def check_names(plan: Plan) -> None:
-    """Refuse the name of a rule, a model or a file of weights that does not exist.
-
-    Not for the plan of a record: what that names may be gone, and nothing of it is imported.
-    """
+    """Refuse names of rules, models, weights and devices that do not exist. Not for the plan of a
+    record: what that names may be gone, and nothing of it is imported."""
     if plan.method.trains:
         rule_named(plan.settings.selection)
     check_model(plan.model, plan.given_model)
+    device_named(plan.settings.device)
 
 
 def _refuse_name_twice(
@@ -214,7 +216,9 @@ def _method_preset(
     preset: Mapping[str, Any], method: Method, kinds: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """A method's own part of a preset. A pair without a name of its own infers groups as the method
-    that the first half comes from does, and trains as that of the second half."""
+    that the first half comes from does, and trains as that of the second half; where the preset
+    says nothing of the second, with the settings of the first, so that both halves of a comparison
+    are trained alike."""
     parts: Mapping[str, dict[str, Any]] = preset.get("methods", {})
     if method.preset_from:
         return parts.get(method.preset_from, {}) | parts.get(method.name, {})
@@ -228,7 +232,8 @@ def _method_preset(
         **kinds["model"],
         **kinds["choices"],
     }
-    first, second = parts.get(inference.name, {}), parts.get(trainer.name, {})
+    first = parts.get(inference.name, {})
+    second = parts.get(trainer.name, first)
     return {key: value for key, value in first.items() if key in inferring} | {
         key: value for key, value in second.items() if key in training
     }

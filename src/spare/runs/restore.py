@@ -32,6 +32,7 @@ from spare.records.seal import is_own
 from spare.records.weights_file import read_weights
 from spare.runs.plan import Plan, make_plan
 from spare.text import printable
+from spare.training.device import HOST, is_there
 from spare.training.frozen import full_network
 
 #: Settings that name files, and what they say where they name none.
@@ -160,7 +161,8 @@ def _refuse_files(settings: Mapping[str, Any]) -> None:
             "you made here: use --trust if you trust it."
         )
     ours = settings.get("model") in (*OF_IMAGES, *OF_FEATURES)
-    if settings.get("frozen") and not ours and settings.get("weights") == "imagenet":
+    freezes = settings.get("frozen") or settings.get("frozen_until")
+    if freezes and not ours and settings.get("weights") == "imagenet":
         raise InputError(
             f"the weights of its model {printable(settings.get('model'))!r} might be fetched, and "
             f"this is not a folder that you made here: use --trust if you trust it."
@@ -235,12 +237,13 @@ def network_with(
 ) -> nn.Module:
     """The network of this plan with these weights, on the task's own inputs.
 
-    task    with the pictures as they are, not the features of a frozen network.
+    task    with the pictures as they are, not what frozen layers make of them.
     """
-    if plan.model.frozen:
-        return full_network(
-            task, plan.model, plan.settings, state, progress, given=plan.given_model
-        )
+    if plan.model.freezes:
+        # A record may come from a machine with other devices.
+        device = plan.settings.device if is_there(plan.settings.device) else HOST.type
+        settings = replace(plan.settings, device=device)
+        return full_network(task, plan.model, settings, state, progress, given=plan.given_model)
     shape = shape_of(task.train.inputs)
     # Where training started from does not matter any more, and need not be fetched again.
     from_scratch = replace(plan.model, weights="none")

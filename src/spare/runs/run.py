@@ -257,7 +257,7 @@ def _findings(
         groups, described = inferred.groups, findings["discovery"] or {}
         try:
             statistics = picture_statistics(data)
-            findings["associations"] = associations_of(data, groups.ids, seed, statistics)
+            findings["associations"] = associations_of(data, groups, seed, statistics)
             taken = taken_blocks(groups, described, task.class_names, statistics)
         except (SpareError, OSError) as error:  # a picture that is gone costs no training
             note = f"what clusters go with is not known: {reason(error)}."

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spare.data.task import Split, Task
+from spare.data.task import Task
 from spare.errors import DataError, InputError
 from spare.methods import METHODS, Fitted, Method
 from spare.records.record import Scores
@@ -133,8 +133,8 @@ def score(
     shares: dict[tuple[bool, ...], float] = {}
     if task.train.attributes:
         counts = np.bincount(task.groups(task.train), minlength=len(task.group_names))
-        if task.shortcuts:
-            shares = pattern_shares(task.train.labels, _shortcuts(task, task.train))
+        if len(task.shortcuts) > 1:
+            shares = pattern_shares(task.holds(task.train))
     scores: dict[str, dict[str, Scores]] = {}
     for name, split in task.splits().items():
         if name == "train":
@@ -149,8 +149,8 @@ def score(
             else:  # no true groups: classes are what can be told apart
                 groups, names = split.labels, task.class_names
             by_group = group_scores(correct, groups, names, counts)
-            if split.attributes and task.shortcuts:
-                broken = gaps(correct, split.labels, _shortcuts(task, split), shares)
+            if split.attributes and len(task.shortcuts) > 1:
+                broken = gaps(correct, split.labels, task.holds(split), shares)
                 by_group = {**by_group, **broken}
             if fitted.inferred is not None and name in fitted.inferred.held_out:
                 inferred = fitted.inferred
@@ -162,8 +162,3 @@ def score(
                 )
             scores[name][when] = by_group
     return scores
-
-
-def _shortcuts(task: Task, split: Split) -> dict[str, np.ndarray]:
-    assert split.attributes is not None
-    return {name: split.attributes[name] for name in task.shortcuts}

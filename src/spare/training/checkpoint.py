@@ -15,12 +15,13 @@ import msgspec
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
-from torch.optim.swa_utils import AveragedModel
 
 from spare.errors import RunError, reason
 from spare.files.reading import parse_json, read_tensors
 from spare.files.writing import write_tensors
+from spare.models.classifier import device_of
 from spare.records.checks import Count
+from spare.training.average import MovingAverage
 from spare.training.device import HOST, random_state, set_random_state
 
 State = dict[str, Tensor]
@@ -49,12 +50,16 @@ class TrainingState:
     model: nn.Module
     optimizer: Optimizer
     #: A moving average of the weights, where there is one.
-    average: AveragedModel | None
+    average: MovingAverage | None
     #: An objective that remembers something.
     objective: nn.Module | None
     position: Position = field(default_factory=Position)
     #: By selection rule: the weights of its best epoch.
     best: dict[str, State] = field(default_factory=dict)
+
+    @property
+    def device(self) -> torch.device:
+        return device_of(self.model)
 
     @property
     def evaluated(self) -> nn.Module:
@@ -73,7 +78,7 @@ class TrainingState:
             for name, value in self.optimizer.state[parameter].items():
                 if value is not None:
                     tensors[f"optimizer/{i}/{name}"] = value
-        tensors["torch_rng"] = random_state()
+        tensors |= random_state(self.device)
         write_tensors(path, tensors, {"position": json.dumps(vars(self.position))})
 
     def load(self, path: Path, epochs: int) -> None:
@@ -105,15 +110,22 @@ class TrainingState:
                     self.optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
             best = {rule: _part(tensors, f"best/{rule}") for rule in self.position.best}
             self.best = {rule: _fitting(s, self.evaluated, "best") for rule, s in best.items()}
-            random = tensors.get("torch_rng", torch.zeros(0))
-            if random.dtype != torch.uint8 or random.shape != random_state().shape:
-                raise ValueError("it has no state of the random numbers")
-            set_random_state(random)
+            set_random_state(self._random_states(tensors), self.device)
         # A RuntimeError is torch's own for bytes that are no state.
         except (ValueError, RuntimeError, msgspec.ValidationError) as error:
             raise RunError(
                 f"{path} is no checkpoint of this training ({reason(error)}): {DELETE}."
             ) from error
+
+    def _random_states(self, tensors: State) -> State:
+        now = random_state(self.device)
+        kept: State = {n: t for n, t in tensors.items() if n in ("torch_rng", "device_rng")}
+        host = kept.get("torch_rng", torch.zeros(0))
+        if host.shape != now["torch_rng"].shape or any(
+            state.dtype != torch.uint8 for state in kept.values()
+        ):
+            raise ValueError("it has no state of the random numbers")
+        return kept
 
     def _parameters(self) -> list[nn.Parameter]:
         return [weight for group in self.optimizer.param_groups for weight in group["params"]]
@@ -136,8 +148,8 @@ class TrainingState:
 
 
 def snapshot(model: nn.Module) -> State:
-    """A copy of a model's weights."""
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+    """A copy of a model's weights, on the host."""
+    return {name: value.detach().to(HOST, copy=True) for name, value in model.state_dict().items()}
 
 
 def _position(text: str, epochs: int) -> Position:

@@ -1,21 +1,66 @@
 """Where tensors live and in which precision they are computed: nothing else knows of a device.
 
-Inputs, labels and what is kept of outputs are on the host, as NumPy sees them; models, and a batch
-while it is computed with, are on the device.
+Inputs, labels, what is kept of outputs and of weights are on the host, as NumPy sees them; models,
+and a batch while it is computed with, are on the device.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
 
-#: The only one so far. One with a random generator of its own adds that to the functions below.
-DEVICES = ("cpu",)
+from spare.errors import InputError, RunError
+
+#: The machine's accelerator where there is one, else the CPU.
+AUTO = "auto"
 #: Where NumPy and people look at tensors.
 HOST = torch.device("cpu")
 PRECISIONS = ("float32", "bfloat16")
+
+
+def check_device_name(name: str) -> None:
+    """Refuse what cannot be the name of a device; whether it is there is not asked."""
+    try:
+        known = name == AUTO or torch.device(name).type != "meta"
+    except RuntimeError:
+        known = False
+    if not known:
+        raise InputError(
+            f"unknown device {name!r}: use auto, cpu, cuda, cuda:1 (the second), mps or xpu."
+        )
+
+
+def device_named(name: str) -> torch.device:
+    """The device of this name; an error if this machine does not have it."""
+    check_device_name(name)
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if name == AUTO:
+        return accelerator or HOST
+    device = torch.device(name)
+    if device.type == HOST.type:
+        return HOST
+    count = torch.accelerator.device_count() if accelerator is not None else 0
+    if accelerator is None or device.type != accelerator.type or (device.index or 0) >= count:
+        there = [HOST.type, *(f"{accelerator}:{number}" for number in range(count))]
+        raise InputError(
+            f"there is no device {name} here, only {', '.join(there)}: use --device auto or one "
+            f"of these."
+        )
+    return device
+
+
+def is_there(name: str) -> bool:
+    """Whether this machine has the device."""
+    try:
+        device_named(name)
+    except InputError:
+        return False
+    return True
 
 
 def to_host(tensor: Tensor) -> Tensor:
@@ -31,15 +76,70 @@ def in_precision(precision: str, device: torch.device) -> AbstractContextManager
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-def own_random_state() -> AbstractContextManager[None]:
-    """Within it, torch's generator can be seeded and used without changing it for anyone else."""
-    return torch.random.fork_rng(devices=[])
+@contextmanager
+def enough_memory(device: torch.device, doing: str, lower: str) -> Iterator[None]:
+    """Within it, running out of memory is one sentence.
+
+    Parameters
+    ----------
+    doing
+        What was computed, with the sizes that decide how much memory it takes.
+    lower
+        What to do about it.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        text = str(error)
+        # Only CUDA and a few others have a class of their own for it.
+        if not isinstance(error, torch.OutOfMemoryError) and not _OUT_OF_MEMORY.search(text):
+            raise
+        asked = _ASKED.search(text)
+        more = f" (it asked for {asked[1]} more)" if asked else ""
+        raise RunError(f"{device} has too little memory for {doing}{more}: {lower}.") from error
 
 
-def random_state() -> Tensor:
-    """The state of torch's generator, for a checkpoint."""
-    return torch.get_rng_state()
+_OUT_OF_MEMORY = re.compile(r"out of memory|DefaultCPUAllocator|not enough memory", re.I)
+_ASKED = re.compile(
+    r"(?:[Tt]ried to allocate|can't allocate memory: you tried to allocate) "
+    r"([0-9.]+ \w+)"
+)
 
 
-def set_random_state(state: Tensor) -> None:
-    torch.set_rng_state(state)
+@contextmanager
+def own_random_state(device: torch.device) -> Iterator[None]:
+    """Within it, torch's generators can be seeded and used without changing them for others."""
+    with torch.random.fork_rng(devices=[]):
+        before = random_state(device)
+        try:
+            yield
+        finally:
+            set_random_state(before, device)
+
+
+def random_state(device: torch.device) -> dict[str, Tensor]:
+    """The states of torch's generators, that of the device included, for a checkpoint."""
+    states = {"torch_rng": torch.get_rng_state()}
+    if _has_generator(device):
+        states["device_rng"] = torch.get_device_module(device).get_rng_state(*_index(device))
+    return states
+
+
+def set_random_state(states: dict[str, Tensor], device: torch.device) -> None:
+    """Set what `random_state` gave, here or on another device.
+
+    A state of another kind of device is of no use here: the device's generator stays as it is.
+    """
+    torch.set_rng_state(states["torch_rng"])
+    now = random_state(device).get("device_rng")
+    kept = states.get("device_rng")
+    if now is not None and kept is not None and now.shape == kept.shape:
+        torch.get_device_module(device).set_rng_state(kept, *_index(device))
+
+
+def _has_generator(device: torch.device) -> bool:
+    return device.type != HOST.type and hasattr(torch.get_device_module(device), "get_rng_state")
+
+
+def _index(device: torch.device) -> tuple[Any, ...]:
+    return () if device.type == "mps" else (device,)  # of which a machine has one

@@ -6,7 +6,6 @@ continues from a checkpoint ends bit for bit as an undisturbed one does.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable
@@ -18,17 +17,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from spare.data.task import Split
-from spare.errors import Interrupted, RunError
+from spare.errors import Interrupted
 from spare.models import torch_seed
 from spare.models.classifier import device_of
 from spare.progress import SILENT, Progress
+from spare.training.average import MovingAverage
 from spare.training.batches import Batches
-from spare.training.checkpoint import State, TrainingState, snapshot
-from spare.training.device import in_precision, own_random_state
+from spare.training.checkpoint import Position, State, TrainingState, snapshot
+from spare.training.device import enough_memory, in_precision, own_random_state
 from spare.training.loading import training_batches
+from spare.training.losses import Losses, check_finite
 from spare.training.settings import Settings, learning_rate
 
 Key = tuple[int, ...]
@@ -82,10 +82,11 @@ def train(
     validate: Validate | None = None,
     checkpoint: Path | None = None,
     continue_from: Path | None = None,
+    patience: int = 0,
     phase: str = "train",
     progress: Progress = SILENT,
 ) -> Trained:
-    """Train `model` in place for `settings.epochs` epochs.
+    """Train `model` in place for `settings.epochs` epochs, or fewer if it has patience for fewer.
 
     Parameters
     ----------
@@ -97,16 +98,19 @@ def train(
         A file to continue from if it is there, and to keep up to date.
     continue_from
         A finished checkpoint of fewer epochs, for when `checkpoint` is not there yet.
+    patience
+        End when so many epochs in a row were no better by any rule of `validate`; 0 for never.
     phase
         What progress is reported as.
     """
-    with own_random_state():
+    device = device_of(model)
+    with own_random_state(device), enough_memory(device, *_memory(settings)):
         torch.manual_seed(torch_seed(key))
-        memory = objective.to(device_of(model)) if isinstance(objective, nn.Module) else None
+        memory = objective.to(device) if isinstance(objective, nn.Module) else None
         state = TrainingState(
             model=model,
             optimizer=_optimizer(model, memory, settings),
-            average=_average(model, settings),
+            average=MovingAverage(model, settings.ema) if settings.ema else None,
             objective=memory,
         )
         source = next(
@@ -115,7 +119,7 @@ def train(
         if source is not None:
             state.load(source, settings.epochs)
         clock = _Clock(state, checkpoint)
-        while state.position.epoch < settings.epochs:
+        while state.position.epoch < settings.epochs and not _settled(state.position, patience):
             _train_epoch(state, split, settings, batches, key, objective, phase, progress, clock)
             _end_epoch(state, validate)
             clock.save()
@@ -128,6 +132,14 @@ def train(
             seconds=position.seconds,
             examples_seen=position.examples_seen,
         )
+
+
+def _memory(settings: Settings) -> tuple[str, str]:
+    """What a step is made of, and what to lower if that is too much."""
+    return (
+        f"training with batches of {settings.batch_size} in {settings.precision}",
+        "lower batch_size, and raise accumulate as much to keep the steps as they are",
+    )
 
 
 def _train_epoch(
@@ -147,6 +159,7 @@ def _train_epoch(
     labels = torch.as_tensor(split.labels, dtype=torch.long)
     epoch_key = [*key, position.epoch]
     plan = batches(np.random.default_rng(epoch_key))
+    losses = Losses(position, device)
     model.train()
     for index, x in training_batches(split, plan, epoch_key, position.step, settings.workers):
         rate = learning_rate(settings, position.epoch + position.step / len(plan))
@@ -154,13 +167,7 @@ def _train_epoch(
             group["lr"] = rate
         with in_precision(settings.precision, device):
             loss = objective(model, x.to(device), labels[index].to(device), index)
-        value = loss.item()
-        if not math.isfinite(value):
-            raise RunError(
-                f"the loss became {value} at epoch {position.epoch + 1}, step "
-                f"{position.step + 1} (learning rate {rate:g}): lower lr; the last good checkpoint "
-                f"is kept."
-            )
+        losses.add(loss, len(index), rate)
         (loss / settings.accumulate).backward()  # type: ignore[no-untyped-call]
         position.step += 1
         whole_step = position.step % settings.accumulate == 0 or position.step == len(plan)
@@ -168,21 +175,22 @@ def _train_epoch(
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             if state.average is not None:
-                state.average.update_parameters(model)
-        position.loss_sum += value * len(index)
-        position.loss_count += len(index)
+                state.average.update()
         position.examples_seen += len(index) * getattr(objective, "passes", 1)
         done = position.epoch * len(plan) + position.step
         progress.report(phase, done, settings.epochs * len(plan))
         if not whole_step:  # half a step is in no checkpoint
             continue
         if progress.should_stop():
+            check_finite(state, losses)
             clock.save()
             raise Interrupted(
                 "stopped; the checkpoint is written, and the same command continues from it."
             )
         if position.step < len(plan) and clock.since_saved() > CHECKPOINT_SECONDS:
+            check_finite(state, losses)
             clock.save()
+    check_finite(state, losses)
 
 
 def _end_epoch(state: TrainingState, validate: Validate | None) -> None:
@@ -203,6 +211,13 @@ def _end_epoch(state: TrainingState, validate: Validate | None) -> None:
                 state.best[rule] = now
     position.history.append(record)
     position.step, position.loss_sum, position.loss_count = 0, 0.0, 0
+
+
+def _settled(position: Position, patience: int) -> bool:
+    """Whether so many epochs have passed since the last that a rule liked best."""
+    if not patience or not position.best:
+        return False
+    return position.epoch - max(epoch for _, epoch in position.best.values()) >= patience
 
 
 class _Clock:
@@ -259,10 +274,3 @@ def _without_compiler(optimizer: type[Optimizer]) -> Callable[..., Optimizer]:
     names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     methods = {name: plain(name) for name in names} | {"step": torch.no_grad()(plain("step"))}
     return type(optimizer.__name__, (optimizer,), methods)
-
-
-def _average(model: nn.Module, settings: Settings) -> AveragedModel | None:
-    if not settings.ema:
-        return None
-    average = get_ema_multi_avg_fn(settings.ema)  # type: ignore[no-untyped-call]
-    return AveragedModel(model, multi_avg_fn=average)

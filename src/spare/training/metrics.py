@@ -8,7 +8,10 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from spare.data.task import Split, Task
 from spare.errors import InputError
+from spare.groups.arrays import rows_by_class
+from spare.groups.result import Groups
 from spare.records.record import Scores
 
 Z95 = 1.959963984540054
@@ -95,25 +98,24 @@ def group_scores(
 def gaps(
     correct: np.ndarray,
     labels: np.ndarray,
-    shortcuts: Mapping[str, np.ndarray],
+    holds: Mapping[str, np.ndarray],
     train_shares: Mapping[tuple[bool, ...], float],
 ) -> Gaps:
     """Accuracy in the training distribution, and what each broken shortcut costs (UrbanCars).
 
-    A pattern says for each shortcut whether it holds (its value has the number of the class); the
-    accuracy of a pattern is the mean over classes.
+    A pattern says for each shortcut whether it holds; the accuracy of a pattern is the mean over
+    classes.
 
     Parameters
     ----------
     correct, labels
         Whether each example is predicted right, and its class.
-    shortcuts
-        By name: the value that each example has.
+    holds
+        By shortcut: whether it holds for each example.
     train_shares
         By pattern: its share of the training set.
     """
     correct = np.asarray(correct, dtype=np.float64)
-    holds = {name: np.asarray(values) == labels for name, values in shortcuts.items()}
     accuracy: dict[tuple[bool, ...], float] = {}
     # First the shortcuts broken one at a time, in their order, then together.
     patterns = product((True, False), repeat=len(holds))
@@ -141,26 +143,47 @@ def gaps(
     }
 
 
-def pattern_shares(
-    labels: np.ndarray, shortcuts: Mapping[str, np.ndarray]
-) -> dict[tuple[bool, ...], float]:
+def pattern_shares(holds: Mapping[str, np.ndarray]) -> dict[tuple[bool, ...], float]:
     """The share of examples with each pattern of held and broken shortcuts."""
-    held = np.stack([np.asarray(values) == labels for values in shortcuts.values()], axis=1)
+    held = np.stack(list(holds.values()), axis=1)
     patterns, counts = np.unique(held, axis=0, return_counts=True)
     return {
-        tuple(bool(h) for h in pattern): int(n) / len(labels)
+        tuple(bool(h) for h in pattern): int(n) / len(held)
         for pattern, n in zip(patterns, counts, strict=True)
     }
 
 
-def true_minority(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """True for the examples outside the largest true group of their class."""
+def true_minority(task: Task, split: Split) -> np.ndarray:
+    """True for the examples that contradict a shortcut of the task.
+
+    Where the task names none, for those outside the largest true group of their class. The two
+    differ where a class has as many examples against the shortcut as with it: of CelebA's people
+    who are not blond, the women are the minority, although there are more of them than men.
+    """
+    holds = task.holds(split)
+    if holds:
+        return np.asarray(~np.logical_and.reduce(list(holds.values())))
+    labels, groups = np.asarray(split.labels), task.groups(split)
     minority = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
         largest = np.bincount(groups[rows]).argmax()
         minority[rows] = groups[rows] != largest
     return minority
+
+
+def inferred_minority(groups: Groups, minority: np.ndarray) -> np.ndarray:
+    """True for the examples that an inference takes for minorities, to be compared with the true.
+
+    Those outside the largest cluster of their class; in a class whose true minority is the larger
+    part, those in it. Mistakes and environments are what they are, whatever their size.
+    """
+    inferred = ~groups.in_majority()
+    if not groups.rank_names:
+        for rows in rows_by_class(groups.labels).values():
+            if minority[rows].mean() > 0.5:
+                inferred[rows] = ~inferred[rows]
+    return inferred
 
 
 def minority_recovery(

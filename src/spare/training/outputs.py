@@ -12,7 +12,7 @@ from spare.data.task import Split
 from spare.errors import unknown
 from spare.models import Classifier
 from spare.models.classifier import device_of
-from spare.training.device import in_precision, to_host
+from spare.training.device import enough_memory, in_precision, to_host
 from spare.training.loading import evaluation_batches
 from spare.training.settings import Settings
 
@@ -52,7 +52,11 @@ def outputs(
     logits, features = [], []
     was_training = model.training
     model.eval()
-    with torch.inference_mode(), in_precision(settings.precision, device):
+    with (
+        torch.inference_mode(),
+        in_precision(settings.precision, device),
+        enough_memory(device, *evaluation_memory(settings.eval_batch_size)),
+    ):
         for step, x in enumerate(batches, start=1):
             x = x.to(device)
             hidden = model.features(x) if isinstance(model, Classifier) else x
@@ -63,6 +67,11 @@ def outputs(
                 on_step(step, count)
     model.train(was_training)
     return Outputs(torch.cat(logits), torch.cat(features))
+
+
+def evaluation_memory(batch_size: int) -> tuple[str, str]:
+    """What an evaluation is made of, and what to lower if that is too much."""
+    return f"the outputs of {batch_size} examples at a time", "lower eval_batch_size"
 
 
 def as_clustered(given: Tensor, output: str) -> Tensor:

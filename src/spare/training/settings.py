@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from spare.errors import InputError, unknown
 from spare.limits import Count, NotNegative, Positive, Range, Share, check_ranges
-from spare.training.device import DEVICES, PRECISIONS
+from spare.training.device import AUTO, PRECISIONS, check_device_name, device_named
 
 OPTIMIZERS = ("sgd", "adamw")
 SCHEDULES = ("constant", "cosine", "linear", "step")
@@ -43,7 +43,7 @@ class Settings:
     eval_batch_size: Count = 1000
     #: Loader processes, for data that is not in memory.
     workers: Annotated[int, Range(0, 256)] = 2
-    #: Where models are trained.
+    #: Where models are trained: auto, cpu, cuda, cuda:1, mps, ...
     device: str = "cpu"
     #: float32, or bfloat16 for the forward pass.
     precision: str = "float32"
@@ -57,12 +57,13 @@ class Settings:
         ):
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
-        if self.device not in DEVICES:
-            raise InputError(
-                f"device can only be {', '.join(DEVICES)} so far, not {self.device!r}."
-            )
+        check_device_name(self.device)
         if self.nesterov and self.optimizer == "sgd" and not self.momentum:
             raise InputError("nesterov needs a momentum above 0.")
+
+    def on_named_device(self) -> Settings:
+        """With the device that `auto` is here, so that a record says which it was."""
+        return replace(self, device=str(device_named(AUTO))) if self.device == AUTO else self
 
 
 def learning_rate(settings: Settings, epoch: float) -> float:

@@ -35,9 +35,10 @@ from spare.models import Classifier, build
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
 from spare.training.checkpoint import State
+from spare.training.device import device_named
 from spare.training.loop import Kept, Objective, Trained, Validate, cross_entropy, train
 from spare.training.outputs import Outputs, outputs
-from spare.training.selection import Epoch, rule_named
+from spare.training.selection import Epoch, Rule, rule_named
 from spare.training.settings import Settings
 
 EARLY = "early"
@@ -118,7 +119,8 @@ class Stages:
         objective: Objective = cross_entropy,
         start: State | None = None,
         continues: str = "",
-        select: str = "",
+        select: str | Rule = "",
+        patience: int = 0,
         weight_seed: int | None = None,
     ) -> Trained:
         """Train a fresh model (or one with the weights `start`) on the task's training split.
@@ -133,7 +135,10 @@ class Stages:
         continues
             Name of an earlier, shorter stage of the same phase to continue from.
         select
-            A rule that needs no group label, whose weights the recipe may have.
+            A rule that needs no group label, or one of the recipe's own, whose weights the recipe
+            may have; the history says how good each epoch is by it.
+        patience
+            End when so many epochs in a row were no better by `select`; 0 for never.
         weight_seed
             Which initial weights: the same number is the same weights, whatever the phase.
         """
@@ -151,6 +156,7 @@ class Stages:
             key=(self.seed, zlib.crc32(phase.encode()), weight_seed),
             objective=objective,
             validate=self._validation(task, select) if selects_epoch or select else None,
+            patience=patience,
             checkpoint=self._checkpoint(name),
             continue_from=self._checkpoint(continues) if continues else None,
             phase=phase,
@@ -172,7 +178,7 @@ class Stages:
         if task.build_model is None:
             raise InputError(f"task {task.name!r} has no model: give it a build_model.")
         seed = self._weight_seed if weight_seed is None else weight_seed
-        return build(task.build_model, (self.seed, seed)).to(self.settings.device)
+        return build(task.build_model, (self.seed, seed)).to(device_named(self.settings.device))
 
     def adopt(self, trained: Trained, state: State) -> Trained:
         """Weights that a recipe made from those of a stage by other means than training."""
@@ -226,17 +232,19 @@ class Stages:
             self._progress.report(phase, 1, 1)
             self._clocks[phase] = self._clocks.get(phase, 0.0) + time.perf_counter() - started
 
-    def _validation(self, task: Task, select: str) -> Validate | None:
+    def _validation(self, task: Task, select: str | Rule) -> Validate | None:
         val = task.val
         if val is None:
             return None
+        rule = rule_named(select) if isinstance(select, str) and select else select
         groups = {"inferred_groups": self._val_groups, "cross_mistakes": self._cross_mistakes}
 
         def validate(model: nn.Module, number: int) -> tuple[dict[str, float], dict[str, float]]:
             logits = outputs(model, val, self.settings).logits.numpy()
             epoch = Epoch(number, logits, np.asarray(val.labels), **groups)
-            if select:
-                return {select: rule_named(select).score(epoch)}, {}
+            if isinstance(rule, Rule):
+                score = {rule.name: rule.score(epoch)}
+                return score, score
             return self._judge(epoch)
 
         return validate

@@ -2,9 +2,11 @@
 
 samples     some pictures of every group of a data set: one row per class
 outputs     the early model's outputs for a class, in two components, colored by true group
-recovery    minorities taken for majority, and majorities taken for minority, by method
-attributes  Cramér's V of each attribute with the clusters
-saliency    the same pictures as two or more runs look at them
+recovery    minorities taken for majority, and majorities taken for minority, by method, of one or
+            more benches
+attributes  Cramér's V of each attribute with the groups of one or more runs, over all examples and
+            within classes
+saliency    the same pictures as two or more runs look at them, or as one run did early and does now
 clusters    size and accuracy of every cluster of every class
 
 A figure is one module with one function from a `FigureRequest` to a Matplotlib figure, and one line
@@ -13,16 +15,14 @@ in FIGURES.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spare.errors import InputError, unknown
-from spare.files.writing import write_atomic
 from spare.progress import SILENT, Progress
 from spare.report.figures.attributes import plot_attributes
-from spare.report.figures.canvas import FigureRequest
+from spare.report.figures.canvas import FigureRequest, check_format, save_figure
 from spare.report.figures.clusters import plot_clusters
 from spare.report.figures.outputs import plot_outputs
 from spare.report.figures.recovery import plot_recovery
@@ -40,7 +40,6 @@ FIGURES: dict[str, Callable[[FigureRequest], Figure]] = {
     "saliency": plot_saliency,
     "clusters": plot_clusters,
 }
-FORMATS = (".png", ".svg")
 
 
 def plot_figure(
@@ -58,23 +57,10 @@ def plot_figure(
     """Plot one figure of a task, or of the folders of runs or discoveries, into the file `out`."""
     if name not in FIGURES:
         raise unknown("figure", name, FIGURES)
-    if out.suffix.lower() not in FORMATS:
-        raise InputError(f"a figure is written as {' or '.join(FORMATS)}, not {out.name!r}.")
+    check_format(out)
     if not of:
         raise InputError(f"name what {name!r} is to be plotted of: a task or a folder.")
     request = FigureRequest(tuple(of), class_name, data, layer, trust, overrides or {}, progress)
     figure = FIGURES[name](request)
-
-    def save(temporary: Path) -> None:
-        import matplotlib
-
-        # Text stays text, which can be searched and read aloud.
-        with warnings.catch_warnings(), matplotlib.rc_context({"svg.fonttype": "none"}):
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in another script
-            figure.savefig(
-                temporary, format=out.suffix[1:].lower(), dpi=150, bbox_inches="tight",
-                metadata={"Date": None} if out.suffix.lower() == ".svg" else None,
-            )  # fmt: skip
-
-    write_atomic(out, save)
+    save_figure(figure, out)
     return out

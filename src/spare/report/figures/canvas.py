@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spare.errors import InputError
+from spare.files.writing import write_atomic
 from spare.progress import SILENT, Progress
 from spare.report.charts import shortened
 
@@ -19,6 +21,7 @@ COLORS = ("#4269b8", "#c2410c", "#0f766e", "#86198f", "#a16207", "#be123c", "#47
 MOST_GROUPS = 6
 #: Matplotlib draws at most 65,536 points in a direction.
 MOST_INCHES = 400
+FORMATS = (".png", ".svg")
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,29 @@ def canvas(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def check_format(out: Path) -> None:
+    if out.suffix.lower() not in FORMATS:
+        raise InputError(f"a figure is written as {' or '.join(FORMATS)}, not {out.name!r}.")
+
+
+def save_figure(figure: Figure, out: Path) -> None:
+    """Write a figure as the file's name says: .png or .svg."""
+    check_format(out)
+
+    def save(temporary: Path) -> None:
+        import matplotlib
+
+        # Text stays text, which can be searched and read aloud.
+        with warnings.catch_warnings(), matplotlib.rc_context({"svg.fonttype": "none"}):
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in another script
+            figure.savefig(
+                temporary, format=out.suffix[1:].lower(), dpi=150, bbox_inches="tight",
+                metadata={"Date": None} if out.suffix.lower() == ".svg" else None,
+            )  # fmt: skip
+
+    write_atomic(out, save)
 
 
 def plain_text(name: str) -> str:

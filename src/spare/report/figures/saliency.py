@@ -6,26 +6,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spare.errors import InputError
+from spare.records.record import read_run
 from spare.report.comparison import read_runs, run_names
 from spare.report.figures.canvas import MOST_GROUPS, FigureRequest, canvas, plain_text
-from spare.report.saliency_panels import worst_group_panels
-from spare.report.write import side_by_side
+from spare.report.saliency_panels import Pictured, worst_group_panels
+from spare.report.write import early_and_selected, side_by_side
+from spare.runs.restore import check_unchanged, plan_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def plot_saliency(request: FigureRequest) -> Figure:
-    """Pictures of the groups on which the runs are worst, and where each run looks in them."""
+    """Pictures of the groups on which the runs are worst, and where each run looks in them; of one
+    run, where its early model looks and where it looks itself."""
     folders = [Path(folder) for folder in request.of]
-    records = read_runs(folders)
-    pictured = side_by_side(
-        list(zip(run_names(records), folders, records, strict=True)),
-        request.data,
-        request.layer,
-        request.trust,
-        request.progress,
-    )
+    pictured: Pictured | None
+    if len(folders) == 1:
+        records = [read_run(folders[0])]
+        plan = plan_of(folders[0], records[0], request.data, request.trust)
+        check_unchanged(plan, records[0])
+        task = plan.load_task(records[0]["seed"], request.progress)
+        pictured = early_and_selected(
+            folders[0], records[0], plan, task, request.layer, request.progress
+        )
+        if len(pictured.networks) < 2:
+            raise InputError(
+                f"{folders[0]} has no early model to compare with: name two runs, or one of a "
+                f"method such as spare."
+            )
+    else:
+        records = read_runs(folders)
+        pictured = side_by_side(
+            list(zip(run_names(records), folders, records, strict=True)),
+            request.data,
+            request.layer,
+            request.trust,
+            request.progress,
+        )
     shown = None if pictured is None else worst_group_panels(records, pictured)
     if shown is None or not shown.panels:
         why = "there are no pictures" if shown is None else shown.problem
