@@ -20,6 +20,7 @@ from spare.errors import RunError, reason
 from spare.files.reading import parse_json, read_tensors
 from spare.files.writing import write_tensors
 from spare.models.classifier import device_of
+from spare.processes.world import current
 from spare.records.checks import Count
 from spare.training.average import MovingAverage
 from spare.training.device import HOST, random_state, set_random_state
@@ -74,7 +75,7 @@ class TrainingState:
             if module is not None:
                 state = module.state_dict()
                 tensors |= {f"{prefix}/{name}": value for name, value in state.items()}
-        for i, parameter in enumerate(self._parameters()):
+        for i, parameter in enumerate(self.parameters()):
             for name, value in self.optimizer.state[parameter].items():
                 if value is not None:
                     tensors[f"optimizer/{i}/{name}"] = value
@@ -89,7 +90,7 @@ class TrainingState:
         epochs
             How many the training has: a checkpoint cannot be further.
         """
-        tensors, about = read_tensors(path)
+        tensors, about = current().once(lambda: read_tensors(path))
         if "position" not in about:
             raise RunError(
                 f"{path} was written by another version of spare-ml: delete its folder and run the "
@@ -102,7 +103,7 @@ class TrainingState:
                 if module is not None:
                     module.load_state_dict(_fitting(_part(tensors, prefix), module, prefix))
             started = any(name.startswith("optimizer/") for name in tensors)
-            for i, parameter in enumerate(self._parameters()):
+            for i, parameter in enumerate(self.parameters()):
                 memory = _part(tensors, f"optimizer/{i}")
                 if memory:
                     self.optimizer.state[parameter].update(self._remembered(memory, parameter))
@@ -127,7 +128,7 @@ class TrainingState:
             raise ValueError("it has no state of the random numbers")
         return kept
 
-    def _parameters(self) -> list[nn.Parameter]:
+    def parameters(self) -> list[nn.Parameter]:
         return [weight for group in self.optimizer.param_groups for weight in group["params"]]
 
     def _remembered(self, memory: State, parameter: nn.Parameter) -> State:

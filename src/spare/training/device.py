@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from spare.errors import InputError, RunError
+from spare.processes.world import World
 
 #: The machine's accelerator where there is one, else the CPU.
 AUTO = "auto"
@@ -61,6 +62,26 @@ def is_there(name: str) -> bool:
     except InputError:
         return False
     return True
+
+
+@contextmanager
+def own_device(device: torch.device, world: World) -> Iterator[None]:
+    """Within it, a device without a number is another one in each process of a machine."""
+    if world.size == 1 or device.type == HOST.type or device.index is not None:
+        yield
+        return
+    count = torch.accelerator.device_count()
+    if world.local_size > count:
+        raise InputError(
+            f"there are {world.local_size} processes on this machine and {count} devices: start as "
+            f"many processes as there are devices, or use --device cpu."
+        )
+    before = torch.accelerator.current_device_index()
+    torch.accelerator.set_device_index(world.local_rank)
+    try:
+        yield
+    finally:
+        torch.accelerator.set_device_index(before)
 
 
 def to_host(tensor: Tensor) -> Tensor:

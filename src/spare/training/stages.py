@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import nn
@@ -32,6 +32,7 @@ from spare.data.task import Split, Task
 from spare.errors import InputError
 from spare.files.building import CHECKPOINT
 from spare.models import Classifier, build
+from spare.processes.world import current
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
 from spare.training.checkpoint import State
@@ -40,6 +41,8 @@ from spare.training.loop import Kept, Objective, Trained, Validate, cross_entrop
 from spare.training.outputs import Outputs, outputs
 from spare.training.selection import Epoch, Rule, rule_named
 from spare.training.settings import Settings
+
+Value = TypeVar("Value")
 
 EARLY = "early"
 #: How good an epoch is by each rule, and what else to remember of it.
@@ -220,6 +223,11 @@ class Stages:
             return outputs(
                 trained.model, split, self.settings, on_step=self._progress.steps_of("outputs")
             )
+
+    def once(self, phase: str, work: Callable[[], Value]) -> Value:
+        """What `work` returns, timed, and done by one process for all where there are several."""
+        with self.timed(phase):
+            return current().once(work)
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
