@@ -145,6 +145,8 @@ def _told(rank, what):
                   batches=shuffled(194, 32), key=(0,))  # fmt: skip
         if what == "once":
             return world.once(lambda: {"from": rank})
+        if what == "function":
+            return world.once(lambda: lambda: "called")()
         if what == "error":
             return world.once(lambda: _refused(rank))
         if what == "crash":

@@ -117,6 +117,7 @@ def test_what_is_wrong_is_said_in_every_process(what, says, tmp_path):
 
 def test_what_one_process_does_all_have(tmp_path):
     assert workers.run(jobs.told, 3, tmp_path, "once") == [{"from": 0}] * 3
+    assert workers.run(jobs.told, 2, tmp_path, "function") == ["called"] * 2
 
 
 @pytest.mark.parametrize("where", ["training", "gathering", "clustering"])

@@ -7,12 +7,13 @@ has joined others (`joined`). Alone, everything here gives back what it was give
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from spare.errors import InputError, Interrupted, RunError, SpareError, reason
 from spare.processes.losses import Lost, told_of_losses
@@ -62,16 +63,21 @@ class World:
         return [part.stop - part.start for part in parts]
 
     def once(self, work: Callable[[], Value]) -> Value:
-        """What `work` returns, done by one process for all; its error is the error of all."""
+        """What `work` returns, done by one process for all; its error is the error of all.
+
+        What cannot be sent, such as a function, every process makes for itself.
+        """
         if self.size == 1:
             return work()
         import torch.distributed as dist
 
+        value: Any = None
         told: list[Any] = [None]
         problem: BaseException | None = None
         if self.leads:
             try:
-                told = [(work(), None)]
+                value = work()
+                told = [(_packed(value), None)]
             except Lost:  # which the others notice themselves
                 raise
             except SpareError as error:
@@ -81,10 +87,12 @@ class World:
                 told, problem = [(None, said)], error
         with told_of_losses():
             dist.broadcast_object_list(told, src=0, group=self.group)
-        value, refused = told[0]
+        packed, refused = told[0]
         if problem is not None or refused is not None:
             raise problem or refused
-        return value  # type: ignore[no-any-return]
+        if self.leads:
+            return cast(Value, value)
+        return work() if packed is None else cast(Value, pickle.loads(packed))
 
     def in_turn(self, work: Callable[[], Value]) -> Value:
         """`work` in every process: the first, then one on each machine, then all others.
@@ -152,6 +160,13 @@ class World:
             dist.all_gather(parts, mine, group=self.group)
         cut = [part[:length] for part, length in zip(parts, lengths, strict=True)]
         return torch.cat(cut).to(rows.device)
+
+
+def _packed(value: Any) -> bytes | None:
+    try:
+        return pickle.dumps(value)
+    except (pickle.PicklingError, AttributeError, TypeError):  # a function within a function
+        return None
 
 
 def _sendable(tensor: Tensor) -> Tensor:

@@ -94,6 +94,11 @@ def run(
     seed, threads = int(seed), convert("threads", threads, Threads)
     check_names(plan)
     world = current()
+    if world.size > 1 and plan.settings.compile:
+        raise InputError(
+            "compile=true is for one process: what several tell each other in the middle of a "
+            "network cannot be compiled."
+        )
     request = plan.request(seed)
     world.agree("settings", {**request, "version": code_version()["version"]})
     progress = progress if world.leads else Progress(should_stop=progress.should_stop)

@@ -40,7 +40,11 @@ def _load(batches: _BatchDataset, steps: range, workers: int) -> Iterator[Tensor
     if batches.split.inputs.in_memory:
         return (batches[step] for step in steps)
     loader: Any = torch.utils.data.DataLoader(
-        batches, batch_size=None, sampler=steps, num_workers=workers
+        batches,
+        batch_size=None,
+        sampler=steps,
+        num_workers=workers,
+        pin_memory=torch.cuda.is_available(),  # so that a transfer need not be waited for
     )
     return iter(loader)
 

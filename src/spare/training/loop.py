@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from spare.data.task import Split
 from spare.errors import Interrupted
@@ -27,9 +26,17 @@ from spare.progress import SILENT, Progress
 from spare.training.average import MovingAverage
 from spare.training.batches import Batches
 from spare.training.checkpoint import Position, State, TrainingState, snapshot
-from spare.training.device import enough_memory, in_precision, own_random_state
+from spare.training.device import (
+    compiled,
+    enough_memory,
+    in_precision,
+    own_random_state,
+    scaler_for,
+    sent,
+)
 from spare.training.loading import training_batches
 from spare.training.losses import Losses, check_finite
+from spare.training.optimizers import optimizer_of
 from spare.training.parallel import Together
 from spare.training.settings import Settings, learning_rate
 
@@ -112,9 +119,10 @@ def train(
         memory = objective.to(device) if isinstance(objective, nn.Module) else None
         state = TrainingState(
             model=model,
-            optimizer=_optimizer(model, memory, settings),
+            optimizer=optimizer_of(model, memory, settings),
             average=MovingAverage(model, settings.ema) if settings.ema else None,
             objective=memory,
+            scaler=scaler_for(settings.precision, device),
         )
         world = current()
         files = [file for file in (checkpoint, continue_from) if file is not None]
@@ -124,7 +132,7 @@ def train(
         together = Together(world, [model, *getattr(objective, "networks", ())])
         together.check_alike()
         clock = _Clock(state, checkpoint if world.leads else None)
-        with together.training():
+        with together.training(), compiled(model, settings.compile):
             while state.position.epoch < settings.epochs and not _settled(state.position, patience):
                 _train_epoch(
                     state, split, settings, batches, key, objective, phase, progress, clock,
@@ -165,6 +173,7 @@ def _train_epoch(
 ) -> None:
     """The rest of the epoch that the state is in."""
     model, optimizer, position = state.model, state.optimizer, state.position
+    scaler = state.scaler
     device = device_of(model)
     labels = torch.as_tensor(split.labels, dtype=torch.long)
     epoch_key = [*key, position.epoch]
@@ -180,14 +189,19 @@ def _train_epoch(
             group["lr"] = rate
         step_key = [*epoch_key, position.step]
         with in_precision(settings.precision, device), together.batch(len(index), step_key):
-            loss = objective(model, x.to(device), labels[index].to(device), index)
+            loss = objective(model, sent(x, device), sent(labels[index], device), index)
         losses.add(loss, len(index), rate)
-        (loss / settings.accumulate).backward()  # type: ignore[no-untyped-call]
+        loss = loss / settings.accumulate
+        (loss if scaler is None else scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
         position.step += 1
         whole_step = position.step % settings.accumulate == 0 or position.step == len(plan)
         if whole_step:
             together.average_gradients(state.parameters(), progress.should_stop)
-            optimizer.step()
+            if scaler is None:
+                optimizer.step()
+            else:  # a step with gradients that are not finite is left out
+                scaler.step(optimizer)
+                scaler.update()
             optimizer.zero_grad(set_to_none=True)
             if state.average is not None:
                 state.average.update()
@@ -252,40 +266,3 @@ class _Clock:
         if self._checkpoint is not None:
             self._state.save(self._checkpoint)
         self._saved = time.perf_counter()
-
-
-def _optimizer(model: nn.Module, memory: nn.Module | None, settings: Settings) -> Optimizer:
-    weights = [*model.parameters(), *([] if memory is None else memory.parameters())]
-    parameters: list[Any] = weights
-    if not settings.decay_biases:
-        parameters = [
-            {"params": [weight for weight in weights if weight.ndim >= 2]},
-            {"params": [weight for weight in weights if weight.ndim < 2], "weight_decay": 0.0},
-        ]
-    if settings.optimizer == "adamw":
-        return _without_compiler(torch.optim.AdamW)(
-            parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
-        )
-    return _without_compiler(torch.optim.SGD)(
-        parameters,
-        lr=settings.lr,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-        nesterov=settings.nesterov,
-        fused=True,
-    )
-
-
-def _without_compiler(optimizer: type[Optimizer]) -> Callable[..., Optimizer]:
-    """The same optimizer, without the decorators that import torch's compiler.
-
-    Nothing is compiled here, and the import takes 150 MB and two seconds.
-    """
-
-    def plain(name: str) -> Any:
-        method = getattr(optimizer, name)
-        return getattr(method, "__wrapped__", method)
-
-    names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
-    methods = {name: plain(name) for name in names} | {"step": torch.no_grad()(plain("step"))}
-    return type(optimizer.__name__, (optimizer,), methods)

@@ -13,7 +13,7 @@ from spare.errors import unknown
 from spare.models import Classifier
 from spare.models.classifier import device_of
 from spare.processes.world import World, current
-from spare.training.device import enough_memory, in_precision, to_host
+from spare.training.device import enough_memory, in_precision, sent, to_host
 from spare.training.loading import evaluation_batches
 from spare.training.settings import Settings
 
@@ -66,7 +66,7 @@ def outputs(
         enough_memory(device, *evaluation_memory(settings.eval_batch_size)),
     ):
         for step, x in enumerate(batches, start=1):
-            x = x.to(device)
+            x = sent(x, device)
             hidden = model.features(x) if isinstance(model, Classifier) else x
             head = model.head if isinstance(model, Classifier) else model
             features.append(to_host(hidden.clone()))

@@ -36,7 +36,7 @@ from spare.processes.world import current
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
 from spare.training.checkpoint import State
-from spare.training.device import device_named
+from spare.training.device import device_named, placed
 from spare.training.loop import Kept, Objective, Trained, Validate, cross_entropy, train
 from spare.training.outputs import Outputs, outputs
 from spare.training.selection import Epoch, Rule, rule_named
@@ -181,7 +181,9 @@ class Stages:
         if task.build_model is None:
             raise InputError(f"task {task.name!r} has no model: give it a build_model.")
         seed = self._weight_seed if weight_seed is None else weight_seed
-        return build(task.build_model, (self.seed, seed)).to(device_named(self.settings.device))
+        return placed(
+            build(task.build_model, (self.seed, seed)), device_named(self.settings.device)
+        )
 
     def adopt(self, trained: Trained, state: State) -> Trained:
         """Weights that a recipe made from those of a stage by other means than training."""
