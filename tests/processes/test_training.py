@@ -82,6 +82,9 @@ def test_a_training_is_resumed_with_any_number_of_processes(counts, tmp_path):
         results = workers.run(jobs.stopped, second, tmp_path, *go_on)
     else:
         results = [jobs.stopped(0, 1, *go_on)]
+    if first == second:  # then to the bit
+        undisturbed = workers.run(jobs.trained, second, tmp_path, [("normalized", {})])
+        assert same(results[0][0], undisturbed[0][0][0])
     straight = jobs.fit("normalized")
     for weights, history, seen, rows in results:
         all_close(weights, straight[0])
