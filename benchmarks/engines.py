@@ -6,6 +6,7 @@ python benchmarks/engines.py rare              12 points in 10M (--rows), by eve
 python benchmarks/engines.py silhouettes       estimate against exact, 50,000 points, 100 cases
 python benchmarks/engines.py medoids           two rounds and one pass against greedy in one place
 python benchmarks/engines.py spark             5M x 10 (--rows) with Spark, local[2]
+python benchmarks/engines.py shapes            200,000 (--rows) with more columns, or more clusters
 
 Each writes what it measured to results/engines/, if --write is given.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,7 @@ from inference import status_mb
 
 RESULTS = Path(__file__).parents[1] / "results" / "engines"
 CHUNK = 1 << 20
+CGROUP = "SPARE_CGROUP"
 
 
 def chunks(rows: int, columns: int = 10, classes: int = 2, minority: float = 0.005):
@@ -114,6 +117,9 @@ def write_parquet(path: Path, rows: int, **options) -> None:
 
 
 def streamed(path: str) -> dict:
+    group = os.environ.get(CGROUP)
+    if group:
+        Path(group, "cgroup.procs").write_text(str(os.getpid()))  # before anything large is loaded
     import spare
 
     cpu, wall = time.process_time(), time.perf_counter()
@@ -125,16 +131,20 @@ def streamed(path: str) -> dict:
         peak = status_mb("VmHWM")
         first = next(pq.ParquetFile(found.groups).iter_batches(1_000_000))
         np.save(f"{path}.clusters.npy", first["cluster"].to_numpy())
+        limit = Path(group, "memory.limit_in_bytes").read_text() if group else "0"
         return {
             "cpu_seconds": time.process_time() - cpu,
             "wall_seconds": time.perf_counter() - wall,
             "peak_resident_mb": peak,
+            "capped_at_mb": int(limit) / 2**20,
             "sizes": [evidence.sizes for evidence in found.evidence.values()],
         }
 
 
 def streaming(options: argparse.Namespace) -> dict:
-    """Peak resident memory of the whole process, libraries included."""
+    """Peak resident memory of the whole process, libraries included; capped where SPARE_CGROUP
+    names a memory control group (version 1) with a limit.
+    """
     from sklearn.metrics import adjusted_rand_score
 
     import spare
@@ -323,6 +333,33 @@ def spark(options: argparse.Namespace) -> dict:
     return result
 
 
+def shapes(options: argparse.Namespace) -> dict:
+    """CPU seconds by the number of columns d and the largest k, and a fit of what they cost."""
+    import spare
+
+    rows = options.rows or 200_000
+    first, of_first = next(chunks(30_000))
+    spare.infer_groups(first, of_first)  # imports are not measured
+    runs = []
+    for columns, k_max in ((10, 3), (10, 5), (10, 9), (40, 3), (40, 5)):
+        blocks = list(chunks(rows, columns=columns))
+        outputs = np.concatenate([block for block, _ in blocks])
+        labels = np.concatenate([of_block for _, of_block in blocks])
+        cpu = time.process_time()
+        spare.infer_groups(outputs, labels, k_max=k_max)
+        seconds = time.process_time() - cpu
+        centers = sum(range(2, k_max + 1))  # of all k that are tried
+        runs.append({"d": columns, "k_max": k_max, "centers": centers, "cpu_seconds": seconds})
+        print(json.dumps(runs[-1]), flush=True)
+    terms = np.array([[1, run["centers"], run["d"] * run["centers"]] for run in runs])
+    micro = 1e6 * np.array([run["cpu_seconds"] for run in runs]) / rows
+    found, *_ = np.linalg.lstsq(terms / micro[:, None], np.ones(len(runs)), rcond=None)
+    fit = dict(zip(("constant", "centers", "d_centers"), found.tolist(), strict=True))
+    off = np.abs(terms @ found / micro - 1).max()
+    print(f"microseconds per example: {fit}, off by at most {off:.0%}")
+    return {"rows": rows, "runs": runs, "microseconds_per_example": fit, "largest_error": off}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -355,6 +392,7 @@ MEASURED = {
     "spark": spark,
     "streaming": streaming,
     "rare": rare,
+    "shapes": shapes,
     "silhouettes": silhouettes,
 }
 

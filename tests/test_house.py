@@ -18,6 +18,7 @@ ROOMS = [
     "files",
     "imports",
     "progress",
+    "processes",
     "data",
     "groups",
     "records",
@@ -44,6 +45,7 @@ ONLY = {
     "files": {"text", "errors", "limits"},
     "imports": {"errors"},
     "progress": set(),
+    "processes": {"text", "errors"},
     "groups": {"text", "errors", "limits", "imports"},  # works with anyone's trainer
     "synthetic": {"errors", "limits", "files", "progress", "images"},
     "datasets": {

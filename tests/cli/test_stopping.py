@@ -49,7 +49,7 @@ def test_ctrl_c_during_imports_is_one_line(module, number, tmp_path):
     [
         ("spare.runs.plan.Plan.load_task", ["train", "digits"]),
         ("spare.methods.separation.clustered", ["train", "digits"]),
-        ("spare.api.verbs.write_report", ["discover", "digits"]),
+        ("spare.api.walks.write_report", ["discover", "digits"]),
         ("spare.runs.plan.Plan.load_task", ["figure", "samples", "digits"]),
         ("spare.synthetic.folder.write_json", ["data", "draw", "celeba", "--out", "x"]),
     ],

@@ -69,20 +69,7 @@ def test_a_class_that_only_one_process_has_is_clustered_by_all(tmp_path):
 
 def test_a_process_that_dies_ends_the_others_with_a_sentence(tmp_path):
     outputs, labels = two_classes(kmeans.MANY + 500)
-    queue = workers.CONTEXT.Queue()
-    store = str(tmp_path / "store")
-    processes = [
-        workers.CONTEXT.Process(
-            target=workers._process,
-            args=(workers.dies, rank, 3, store, queue, (outputs, labels)),
-        )
-        for rank in range(3)
-    ]
-    for process in processes:
-        process.start()
-    results = dict(queue.get(timeout=120) for _ in range(2))
-    for process in processes:
-        process.join(60)
+    results = workers.of_survivors(workers.dies, 3, tmp_path, outputs, labels)
     assert set(results) == {0, 1}
     for said, seconds in results.values():
         assert said.startswith("another process of the job has ended or did not answer")

@@ -63,6 +63,7 @@ def test_a_record_of_the_first_format_is_upgraded_and_no_number_changes():
         "optimizer": "sgd",
         "device": "cpu",
         "precision": "float32",
+        "compile": False,
         "val_like": "test",
     }
     assert record["options"] == {"k_max": 5, "clusterer": "kmeans"}

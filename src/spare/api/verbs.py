@@ -9,26 +9,22 @@ knows its folder, prints as the command line does, and shows itself in a noteboo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from spare.api.results import Bench, Discovery, Run, as_path, folder_for, progress_or_stderr
+from spare.api.walks import overrides_of, walked
 from spare.datasets import locate
-from spare.files.building import no_empty_folders
 from spare.methods import Inference, Method, discovery_with, method_named, with_given_groups
-from spare.models import model_description
 from spare.models.named import GIVEN
 from spare.progress import Progress
 from spare.records.bench_table import read_table
-from spare.records.layout import REPORT, is_bench, run_name
+from spare.records.layout import is_bench, run_name
 from spare.records.record import RunRecord, is_run, read_record
-from spare.report.write import write_bench_report, write_report
+from spare.report.write import write_bench_report
 from spare.runs import grid
-from spare.runs.plan import make_plan
-from spare.runs.run import Finished
-from spare.runs.run import run as walk
 
 
 def discover(
@@ -88,11 +84,10 @@ def discover(
     if isinstance(inference, Inference):
         inference = replace(inference, name=f"{GIVEN}{inference.name}")
     method = discovery_with(inference)
-    finished = _walk(
-        task, method, f"discover-{{label}}-seed{seed}", seed, out, data, model, threads, progress,
-        settings,
+    finished = walked(
+        task, method, f"discover-{{label}}-seed{seed}", seed, out, data, model, threads, 1, report,
+        progress, settings,
     )  # fmt: skip
-    _report_once(finished, report, progress)
     return Discovery(finished.folder, finished.record, finished.plan)
 
 
@@ -106,6 +101,7 @@ def train(
     data: Path | str | None = None,
     model: Any = None,
     threads: int = 1,
+    processes: int = 1,
     report: bool = True,
     progress: Progress | None = None,
     **settings: Any,
@@ -123,6 +119,9 @@ def train(
         `Method` itself.
     groups : Path, optional
         A file of groups to train with, such as the groups.parquet that `discover` writes.
+    processes : int
+        So many processes on this machine train together, with the batches of one. In a job that
+        torchrun started, all of its processes train together anyway.
 
     Returns
     -------
@@ -142,11 +141,10 @@ def train(
     if isinstance(method, Method):  # which a record can only mention
         preset = method.preset_from or method.name
         recipe = replace(method, name=f"{GIVEN}{method.name}", preset_from=preset)
-    finished = _walk(
+    finished = walked(
         task, recipe, f"{{label}}-{run_name(recipe.name, seed)}", seed, out, data, model, threads,
-        progress, settings,
+        processes, report, progress, settings,
     )  # fmt: skip
-    _report_once(finished, report, progress)
     return Run(finished.folder, cast(RunRecord, finished.record), finished.plan)
 
 
@@ -197,7 +195,7 @@ def bench(
     >>> [row["method"] for row in done.table["rows"]]
     ['erm', 'cb']
     """
-    overrides, given_model = _overrides(settings, model)
+    overrides, given_model = overrides_of(settings, model)
     source = locate(task, as_path(data), overrides)
     folder = folder_for(out, f"bench-{source.label}")
     progress = progress_or_stderr(progress)
@@ -245,43 +243,3 @@ def load_run(folder: Path | str) -> Run | Discovery | Bench:
         return Bench(folder, read_table(folder))
     record = read_record(folder)
     return Run(folder, record) if is_run(record) else Discovery(folder, record)
-
-
-def _walk(
-    task: Any,
-    method: Any,
-    folder_name: str,
-    seed: int,
-    out: Path | str | None,
-    data: Path | str | None,
-    model: Any,
-    threads: int,
-    progress: Progress | None,
-    settings: Mapping[str, Any],
-) -> Finished:
-    overrides, given_model = _overrides(settings, model)
-    source = locate(task, as_path(data), overrides)
-    plan = make_plan(source, method, overrides, given_model)
-    folder = folder_for(out, folder_name.format(label=source.label))
-    with no_empty_folders(folder):
-        return walk(plan, seed, folder, threads=threads, progress=progress_or_stderr(progress))
-
-
-def _overrides(settings: Mapping[str, Any], model: Any) -> tuple[dict[str, Any], Any]:
-    """The settings with the model's name; and the model itself, where it is an object."""
-    if model is None:
-        return dict(settings), None
-    if isinstance(model, str):
-        return {**settings, "model": model}, None
-    return {**settings, "model": model_description(model)}, model
-
-
-def _report_once(finished: Finished, report: bool, progress: Progress | None) -> None:
-    """The last step: the page, made from the finished record; not again where it is there."""
-    if report and not (finished.folder / REPORT).exists():
-        write_report(
-            finished.folder,
-            plan=finished.plan,
-            task=finished.task,
-            progress=progress_or_stderr(progress),
-        )

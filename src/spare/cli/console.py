@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from spare.errors import SpareError
+from spare.processes.world import follows
 from spare.text import printable, printable_lines
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Bars:
     def __enter__(self) -> Bars:
         self._display: Any = None
         self._bars: dict[str, Any] = {}
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not follows():
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

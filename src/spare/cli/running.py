@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from spare.cli.app import Common, Device, Json, Out, Task, Threads, app
 from spare.cli.console import Bars, complain, write, write_json, write_text
+from spare.processes.world import follows
 
 INTRODUCTION = (
     "Colored digits: in training 95 % of the digits 0-4 are orange and of 5-9 blue;",
@@ -94,6 +95,8 @@ def discover(
             progress=bars.progress(),
             **arguments,
         )
+    if follows():
+        return
     if json:
         write_json(found.record | {"folder": str(found.folder)})
         return
@@ -118,6 +121,9 @@ def train(
     ] = None,
     seed: int = 0,
     threads: Threads = 1,
+    processes: Annotated[
+        int, Parameter(help="Processes on this machine that train one model together.")
+    ] = 1,
     common: Common | None = None,
     json: Json = False,
 ) -> None:
@@ -132,9 +138,12 @@ def train(
             groups=groups,
             seed=seed,
             threads=threads,
+            processes=processes,
             progress=bars.progress(),
             **arguments,
         )
+    if follows():
+        return
     if json:
         write_json(run.record | {"folder": str(run.folder)})
         return

@@ -201,6 +201,15 @@ def transformed(
     return finish(batch) if finish is not None else batch
 
 
+def augmented(inputs: Inputs) -> bool:
+    """Whether training batches of it are changed at random."""
+    if isinstance(inputs, SubsetInputs):
+        return augmented(inputs.inputs)
+    if isinstance(inputs, ConcatInputs):
+        return any(augmented(part) for part in inputs.parts)
+    return getattr(inputs, "augment", None) is not None
+
+
 def shape_of(inputs: Inputs) -> tuple[int, ...]:
     """The shape of one example: that of the first that still exists."""
     first = int(np.argmax(inputs.rows >= 0)) if isinstance(inputs, SubsetInputs) else 0

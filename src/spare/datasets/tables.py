@@ -133,9 +133,12 @@ def parquet_schema(path: Path) -> Any:
 def parquet_batches(path: Path, columns: Sequence[str]) -> Iterator[Any]:
     """Some columns of a Parquet file, a batch of rows at a time."""
     with _opened(path) as table:
-        for batch in table.iter_batches(BATCH, columns=list(columns)):
-            if batch.num_rows:
-                yield batch
+        for group in range(table.num_row_groups):  # of several at once, Arrow keeps them all
+            for batch in table.iter_batches(
+                BATCH, row_groups=[group], columns=list(columns), use_threads=False
+            ):
+                if batch.num_rows:
+                    yield batch
 
 
 def column(table: Any, name: str, where: str) -> Any:

@@ -9,14 +9,12 @@ in every process and clustered as in one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
-from spare.errors import InputError, RunError, SpareError, SpareWarning, reason
+from spare.errors import InputError, SpareError, SpareWarning
 from spare.groups.arrays import checked_points, class_labels, rows_by_class
 from spare.groups.clusterers import DEFAULT
 from spare.groups.clusters import concerns, silhouette_power
@@ -25,6 +23,7 @@ from spare.groups.points import Points
 from spare.groups.result import Groups, groups_from_clusters
 from spare.groups.weights import Power, power_of
 from spare.limits import Range, check_seed, whole_number
+from spare.processes.losses import told_of_losses
 
 #: Seconds that processes wait for one that does not answer.
 PATIENCE = 60.0
@@ -50,7 +49,7 @@ class SharedPoints(Points):
         import torch
         import torch.distributed as dist
 
-        with _told_of_losses():
+        with told_of_losses():
             lengths = [
                 torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size(self.group))
             ]
@@ -75,23 +74,9 @@ def _reduced(values: np.ndarray, group: Any, operation: str) -> np.ndarray:
     import torch.distributed as dist
 
     tensor = torch.from_numpy(np.array(values))
-    with _told_of_losses():
+    with told_of_losses():
         dist.all_reduce(tensor, getattr(dist.ReduceOp, operation), group=group)
     return tensor.numpy()
-
-
-@contextmanager
-def _told_of_losses() -> Iterator[None]:
-    """A process that has died or does not answer is one sentence in all others."""
-    try:
-        yield
-    except SpareError:
-        raise
-    except RuntimeError as error:
-        raise RunError(
-            f"another process of the job has ended or did not answer in time "
-            f"({reason(error)[:120]}): see what it said, and start the job again."
-        ) from error
 
 
 def infer_groups(
@@ -129,7 +114,7 @@ def infer_groups(
             "engine 'processes' needs torch.distributed running: start the job with torchrun, and "
             "call torch.distributed.init_process_group first."
         )
-    with _told_of_losses():
+    with told_of_losses():
         group = dist.new_group(timeout=timedelta(seconds=patience), backend="gloo")
     try:
         return _infer(outputs, labels, k, k_max, power, clusterer, seed, group)
@@ -189,7 +174,7 @@ def _agreed(
 
     mine = (problem, list(rows), points.shape[1], options)
     every: list[Any] = [None] * dist.get_world_size(group)
-    with _told_of_losses():
+    with told_of_losses():
         dist.all_gather_object(every, mine, group=group)
     for rank, (said, *_) in enumerate(every):
         if said:

@@ -65,6 +65,7 @@ def session(master: str) -> Any:
             SparkSession.builder.master(master)
             .appName("spare")
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.execution.arrow.pyspark.enabled", "true")
             .config("spark.sql.session.timeZone", "UTC")
             .getOrCreate()

@@ -97,10 +97,18 @@ def divide(files: OutputFiles, scratch: Path, progress: Progress = SILENT) -> Di
         progress.report("read", sum(counts), 0)
     if not parts:
         raise DataError(f"{files.parts[0]} has no rows.")
+    _release_memory()
     points = [
         FilePoints(scratch / str(code), count, width, dtype) for code, count in enumerate(counts)
     ]
     return Divided(np.concatenate(parts), list(numbers), points)
+
+
+def _release_memory() -> None:
+    """What reading the files took: it would be kept for the next file, and there is none."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 def _append(path: Path, rows: np.ndarray) -> None:

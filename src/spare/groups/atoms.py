@@ -12,6 +12,8 @@ from spare.groups.points import Points
 
 #: Clusterings that could have more atoms than this are scored in several passes.
 MOST_ATOMS = 256
+#: Codes that are looked at at once.
+AT_ONCE = 1 << 18
 
 
 class Atoms(NamedTuple):
@@ -51,11 +53,12 @@ def atoms_of(
     points: Points | None = None,
 ) -> Atoms:
     ks = [count_of(codes) for codes in labelings] if ks is None else ks
-    numbers = np.zeros(len(labelings[0]), dtype=np.int32)
+    most = math.prod(ks)
+    numbers = np.zeros(len(labelings[0]), dtype=np.min_scalar_type(most - 1))
     for codes, k in zip(labelings, ks, strict=True):
         numbers *= k
-        numbers += codes.astype(np.int32, copy=False)
-    sizes = np.bincount(numbers, minlength=math.prod(ks))
+        numbers += codes.astype(numbers.dtype, copy=False)
+    sizes = counts_of(numbers, most)
     if points is not None:
         sizes = points.total(sizes)
     present = np.flatnonzero(sizes)
@@ -80,21 +83,31 @@ def stratified(
     points = Points(codes[:, None]) if points is None else points
     found = int(codes.max(initial=-1)) + 1
     k = int(points.largest(float(found)))
-    sizes = points.total(np.bincount(codes, minlength=k))
+    sizes = points.total(counts_of(codes, k))
     fair = np.maximum(total * sizes / sizes.sum(), total / (4 * k))
     counts = np.minimum(sizes, np.ceil(fair).astype(int))
-    keys = rng.random(len(codes))
-    chosen = []
-    for cluster, count in enumerate(counts):
-        members = np.flatnonzero(codes == cluster)
-        if len(members) > count:
-            members = members[np.argpartition(keys[members], count)[:count]]
-        chosen.append(members)
-    rows = np.sort(np.concatenate(chosen))
-    all_keys, all_codes = points.gather(keys[rows]), points.gather(codes[rows])
+    # Only small numbers can be among the smallest: eight deviations leave room enough.
+    small = (counts + 8 * np.sqrt(counts) + 16) / sizes.clip(1)
+    chosen_rows, chosen_keys = [np.empty(0, dtype=np.int64)], [np.empty(0)]
+    for start in range(0, len(codes), AT_ONCE):
+        part = codes[start : start + AT_ONCE]
+        keys = rng.random(len(part))
+        chosen = np.flatnonzero(keys < small[part])
+        chosen_rows.append(start + chosen)
+        chosen_keys.append(keys[chosen])
+    rows, keys = np.concatenate(chosen_rows), np.concatenate(chosen_keys)
+    all_keys, all_codes = points.gather(keys), points.gather(codes[rows])
     cutoff = np.full(k, np.inf)
     for cluster, count in enumerate(counts):
         of_cluster = all_keys[all_codes == cluster]
         if len(of_cluster) > count:
             cutoff[cluster] = np.partition(of_cluster, count)[count]
-    return np.asarray(rows[keys[rows] < cutoff[codes[rows]]])
+    return np.asarray(rows[keys < cutoff[codes[rows]]])
+
+
+def counts_of(codes: np.ndarray, k: int) -> np.ndarray:
+    """How many of each there are; NumPy alone would make all of them eight bytes wide at once."""
+    counts = np.zeros(k, dtype=np.int64)
+    for start in range(0, len(codes), AT_ONCE):
+        counts += np.bincount(codes[start : start + AT_ONCE], minlength=k)
+    return counts

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spare.groups.atoms import AT_ONCE
 from spare.groups.distances import ROUNDING, Frame
 from spare.groups.points import Points
 
@@ -145,10 +146,12 @@ def _far_points(points: Points, frame: Frame, per_pass: int, seed: int) -> Tenso
         total, count = points.total(here)
         if total == 0:
             break
-        likely = per_pass / total * nearest
-        if number == 0:
-            likely += ANYWHERE / count
-        chosen = np.flatnonzero(rng.random(len(points), dtype=np.float32) < likely)
+        anywhere = ANYWHERE / count if number == 0 else 0.0
+        parts = [np.empty(0, dtype=np.int64)]
+        for start in range(0, len(points), AT_ONCE):
+            likely = nearest[start : start + AT_ONCE] * (per_pass / total) + anywhere
+            parts.append(start + np.flatnonzero(rng.random(len(likely)) < likely))
+        chosen = np.concatenate(parts)
         new = frame.scaled(points.gather(points.take(chosen)))
         if len(new) == 0:
             break

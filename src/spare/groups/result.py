@@ -221,8 +221,9 @@ def groups_from_clusters(
     evidence: dict[Any, ClassEvidence] = {}
     first = 0
     for label, clustered in clusters.items():
-        sizes = np.bincount(clustered.codes, minlength=len(rank_names))
-        sizes = sizes if clustered.all_sizes is None else np.asarray(clustered.all_sizes)
+        sizes = np.asarray(clustered.all_sizes)
+        if clustered.all_sizes is None:
+            sizes = np.bincount(clustered.codes, minlength=len(rank_names))
         if label in rows:  # a class may have all of its examples elsewhere
             ids[rows[label]] = clustered.codes.astype(np.int64) + first
         evidence[label] = ClassEvidence(

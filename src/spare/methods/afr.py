@@ -22,7 +22,6 @@ class is divided separately, so that a small one is in both parts.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -71,22 +70,22 @@ def fit(task: Task, stages: Stages, options: AfrOptions) -> Fitted:
     plain = Layer(base.last["head.weight"].numpy(), base.last["head.bias"].numpy())
     features = outputs.features.numpy()
 
-    def candidates() -> Iterator[Candidate]:
-        unfinished = 0
+    def fits() -> list[tuple[Layer, dict[str, float]]]:
+        found = []
         for gamma in options.gamma_grid:
             weights = example_weights(of_label, labels, gamma)
             for strength in options.lambda_grid:
                 layer, loss = reweighted_layer(plain, features, labels, weights, strength)
-                unfinished += layer.unfinished
-                yield Candidate(
-                    state=with_last_layer(base, layer),
-                    val_logits=None if val is None else layer.logits(val),
-                    about={"loss": loss, "gamma": gamma, "lambda": strength},
-                )
-        _warn_unfinished(unfinished, len(options.gamma_grid) * len(options.lambda_grid))
+                found.append((layer, {"loss": loss, "gamma": gamma, "lambda": strength}))
+        return found
 
-    with stages.timed("refitting"):
-        chosen = stages.choose(base, task, candidates())
+    layers = stages.once("refitting", fits)
+    _warn_unfinished(sum(layer.unfinished for layer, _ in layers), len(layers))
+    candidates = (  # one at a time: each is a whole network
+        Candidate(with_last_layer(base, layer), None if val is None else layer.logits(val), about)
+        for layer, about in layers
+    )
+    chosen = stages.choose(base, task, candidates)
     return Fitted(chosen, notes={"reweighted_examples": len(held_out)})
 
 

@@ -193,8 +193,8 @@ def refitted(
     """
     from sklearn.preprocessing import StandardScaler
 
-    rng = np.random.default_rng([stages.seed, 0xDF12])
-    with stages.timed("refitting"):
+    def fits() -> tuple[float, dict[float, Layer], dict[float, float], list[Layer]]:
+        rng = np.random.default_rng([stages.seed, 0xDF12])
         scaler = StandardScaler().fit(train_features)
         regression = l1_regression(int(pool.labels.max()) + 1, rng)
         c, tried, scores = options.c_grid[0], {}, {}
@@ -204,11 +204,11 @@ def refitted(
             tried = {c: fitted_layer(regression, c, scaler, subset) for c in sorted(options.c_grid)}
             scores = {c: layer.worst_group(tuning) for c, layer in tried.items()}
             c = max(options.c_grid, key=lambda c: scores[c])
-        layers = [
-            fitted_layer(regression, c, scaler, pool.balanced(rng)) for _ in range(options.refits)
-        ]
-    unfinished = sum(layer.unfinished for layer in [*tried.values(), *layers])
-    if unfinished:
+        subsets = (pool.balanced(rng) for _ in range(options.refits))
+        return c, tried, scores, [fitted_layer(regression, c, scaler, each) for each in subsets]
+
+    c, tried, scores, layers = stages.once("refitting", fits)
+    if unfinished := sum(layer.unfinished for layer in [*tried.values(), *layers]):
         warnings.warn(
             f"{unfinished} of {len(tried) + len(layers)} regressions for the last layer were "
             f"stopped before they converged: smaller numbers in c_grid converge sooner.",

@@ -10,6 +10,7 @@ Creager, Jacobsen, Zemel: Environment Inference for Invariant Learning, ICML 202
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -40,17 +41,8 @@ def infer(task: Task, stages: Stages, options: EiilOptions) -> Inferred:
         labels = np.asarray(split.labels)
         # Held-out examples go where the maximum puts them: only training's have weights s.
         steps = options.environment_steps if name == "train" else 0
-        subsets = [labels == c for c in np.unique(labels)] if options.per_class else [labels >= 0]
-        parts[name] = np.zeros(len(labels), dtype=np.int64)
-        with stages.timed("inference"):
-            for rows in subsets:
-                parts[name][rows] = environments(
-                    logits[rows],
-                    labels[rows],
-                    steps=steps,
-                    lr=options.environment_lr,
-                    seed=stages.seed,
-                )
+        find = partial(_environments, logits, labels, steps, options, stages.seed)
+        parts[name] = stages.once("inference", find)
     groups = groups_from_parts(
         parts["train"], task.train.labels, rank_names=("environment 1", "environment 2")
     )
@@ -67,6 +59,19 @@ def infer(task: Task, stages: Stages, options: EiilOptions) -> Inferred:
         early=reference.last,
         early_epoch=options.reference_epochs,
     )
+
+
+def _environments(
+    logits: np.ndarray, labels: np.ndarray, steps: int, options: EiilOptions, seed: int
+) -> np.ndarray:
+    """The environment of every example, 0 or 1."""
+    subsets = [labels == c for c in np.unique(labels)] if options.per_class else [labels >= 0]
+    part = np.zeros(len(labels), dtype=np.int64)
+    for rows in subsets:
+        part[rows] = environments(
+            logits[rows], labels[rows], steps=steps, lr=options.environment_lr, seed=seed
+        )
+    return part
 
 
 INFERENCE = Inference("eiil", sees("none"), infer, EiilOptions)

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from spare.data.task import Split, Task
 from spare.errors import InputError, unknown
 from spare.groups.reduction import REDUCTIONS, SCALINGS, available_reduction
+from spare.groups.result import Groups
 from spare.groups.strata import infer_strata
 from spare.limits import Range, check_ranges
 from spare.methods.gdro import TRAINER as GDRO
@@ -73,7 +74,8 @@ def infer(task: Task, stages: Stages, options: StrataOptions) -> Inferred:
     model, epoch = _plain_model(task, stages, options.best_average)
     outputs = {name: stages.outputs(model, split) for name, split in task.splits().items()}
     reduction = available_reduction(options.reduction)
-    with stages.timed("inference"):
+
+    def find() -> tuple[Groups, dict[str, np.ndarray]]:
         groups = infer_strata(
             _features(outputs["train"]),
             task.train.labels,
@@ -91,6 +93,9 @@ def infer(task: Task, stages: Stages, options: StrataOptions) -> Inferred:
             for name, split in task.splits().items()
             if name != "train"
         }
+        return groups, held_out
+
+    groups, held_out = stages.once("inference", find)
     return Inferred(
         groups,
         held_out,

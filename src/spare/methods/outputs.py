@@ -99,18 +99,22 @@ def clustered(
     options: ClusteringOptions,
 ) -> tuple[Groups, dict[Any, Block]]:
     """The groups of training examples by their outputs, and the evidence of each class's block."""
-    with stages.timed("inference"), warnings.catch_warnings():
-        # These may be dropped for others: of those that are used, `warn_of_concerns` tells.
-        warnings.simplefilter("ignore", SpareWarning)
-        groups = infer_groups(
-            outputs,
-            labels,
-            k=options.k or None,
-            k_max=options.k_max,
-            clusterer=options.clusterer,
-            seed=stages.seed,
-        )
-        blocks = blocks_of(clusters_of(groups), labels, predicted)
+
+    def find() -> tuple[Groups, dict[Any, Block]]:
+        with warnings.catch_warnings():
+            # These may be dropped for others: of those that are used, `warn_of_concerns` tells.
+            warnings.simplefilter("ignore", SpareWarning)
+            groups = infer_groups(
+                outputs,
+                labels,
+                k=options.k or None,
+                k_max=options.k_max,
+                clusterer=options.clusterer,
+                seed=stages.seed,
+            )
+        return groups, blocks_of(clusters_of(groups), labels, predicted)
+
+    groups, blocks = stages.once("inference", find)
     given = given_powers(options.power, task)
     if given:
         groups = groups.with_powers({label: given[label] for label in groups.evidence})

@@ -247,13 +247,17 @@ def _recall_on_validation(
     """How much of validation's true minorities lies outside the largest clusters of its outputs."""
     if task.val is None:
         raise InputError("separate_at='val' needs a validation split with group labels.")
-    outputs = look.of(stages, task.val, options.output)
-    with warnings.catch_warnings():  # these clusters are looked at, and never used
-        warnings.simplefilter("ignore", SpareWarning)
-        clusters = infer_groups(
-            outputs, task.val.labels, k=options.k or None, k_max=options.k_max,
-            clusterer=options.clusterer, seed=stages.seed,
-        )  # fmt: skip
+    outputs, labels = look.of(stages, task.val, options.output), task.val.labels
+
+    def find() -> Groups:
+        with warnings.catch_warnings():  # these clusters are looked at, and never used
+            warnings.simplefilter("ignore", SpareWarning)
+            return infer_groups(
+                outputs, labels, k=options.k or None, k_max=options.k_max,
+                clusterer=options.clusterer, seed=stages.seed,
+            )  # fmt: skip
+
+    clusters = stages.once("inference", find)
     return smallest_recall(task.val.labels, task.groups(task.val), clusters.in_majority())
 
 

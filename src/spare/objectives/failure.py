@@ -37,9 +37,6 @@ class LearningFromFailure(nn.Module):
         How much of an example's average loss is kept at each visit (a).
     """
 
-    #: The loop counts each example this many times: it goes through both networks.
-    passes = 2
-
     averages: Tensor
     visited: Tensor
     _labels: Tensor
@@ -56,6 +53,11 @@ class LearningFromFailure(nn.Module):
         # visited yet is no class's largest.
         self.register_buffer("averages", torch.zeros(all_labels.shape))
         self.register_buffer("visited", torch.zeros(all_labels.shape[1], dtype=torch.bool))
+
+    @property
+    def networks(self) -> list[nn.Module]:
+        """Through which the inputs pass too."""
+        return [self.biased]
 
     def forward(self, model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
         losses = torch.stack(

@@ -47,9 +47,6 @@ class Twins(nn.Module):
         Which twin learns each of them: 0 for the model that is trained, 1 for `second`.
     """
 
-    #: The loop counts each example this many times: it goes through both networks.
-    passes = 2
-
     labels: Tensor
     _held_by: Tensor
     _mass: Tensor
@@ -63,6 +60,11 @@ class Twins(nn.Module):
         held_by = torch.as_tensor(np.asarray(held_by, dtype=np.int64))
         self.register_buffer("_held_by", held_by, persistent=False)
         self.register_buffer("_mass", 1 / torch.bincount(given).clamp(min=1), persistent=False)
+
+    @property
+    def networks(self) -> list[nn.Module]:
+        """Through which the inputs pass too."""
+        return [self.second]
 
     def forward(self, model: nn.Module, x: Tensor, y: Tensor, index: np.ndarray) -> Tensor:
         logits = torch.stack([model(x), self.second(x)])

@@ -27,6 +27,8 @@ def completed(record: Mapping[str, Any]) -> dict[str, Any]:
     choices = next((new for task, new in _NEW_CHOICES.items() if record["task"] == task), {})
     if "frozen" in record["settings"]:
         choices = {"frozen_until": "", **choices}
+    if "precision" in record["settings"]:
+        choices = {"compile": False, **choices}
     return {**record, "settings": {**choices, **record["settings"]}}
 
 

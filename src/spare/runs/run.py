@@ -26,6 +26,7 @@ from spare.findings.verdict import verdict_of
 from spare.limits import check_seed
 from spare.methods import METHODS, Fitted
 from spare.methods.xrm import XrmOptions, val_groups
+from spare.processes.world import current
 from spare.progress import SILENT, Progress
 from spare.records.folder import do_once
 from spare.records.groups_file import write_groups
@@ -56,7 +57,9 @@ from spare.runs.scoring import (
     rules_of,
     score,
 )
+from spare.runs.together import check_same_data, led
 from spare.runs.values import convert
+from spare.training.device import device_named, own_device
 from spare.training.loop import Kept, Trained
 from spare.training.selection import rule_named
 from spare.training.stages import Stages
@@ -83,32 +86,47 @@ def run(
 ) -> Finished:
     """Infer groups, train and score as planned; done work is found, unfinished work resumed.
 
+    Of several processes, one opens the folder and writes; the others train and evaluate along.
+
     threads     0 for all
     """
     check_seed(seed)
     seed, threads = int(seed), convert("threads", threads, Threads)
     check_names(plan)
+    world = current()
+    if world.size > 1 and plan.settings.compile:
+        raise InputError(
+            "compile=true is for one process: what several tell each other in the middle of a "
+            "network cannot be compiled."
+        )
+    request = plan.request(seed)
+    world.agree("settings", {**request, "version": code_version()["version"]})
+    progress = progress if world.leads else Progress(should_stop=progress.should_stop)
     loaded: list[Task] = []
 
-    def work(partial: Path) -> DiscoveryRecord:
-        with limited_threads(threads):
-            task, record = _walk(plan, seed, partial, progress)
+    def work(place: Path) -> DiscoveryRecord | None:
+        device = device_named(plan.settings.device)
+        with limited_threads(threads), own_device(device, world):
+            task, record = _walk(plan, seed, place, progress)
         loaded.append(task)
         return record
 
     kind: Kind = "run" if plan.method.trains else "discovery"
-    record = do_once(folder, plan.request(seed), kind, work, progress.say)
+    record = led(world, work, lambda lead: do_once(folder, request, kind, lead, progress.say))
     return Finished(folder, plan, record, loaded[0] if loaded else None)
 
 
-def _walk(plan: Plan, seed: int, partial: Path, progress: Progress) -> tuple[Task, DiscoveryRecord]:
-    """The data as it was loaded, and the record."""
+def _walk(
+    plan: Plan, seed: int, place: Path, progress: Progress
+) -> tuple[Task, DiscoveryRecord | None]:
+    """The data as it was loaded, and the record, in the process that leads."""
     forget_peak_memory()
-    started = time.perf_counter()
+    started, world = time.perf_counter(), current()
     method, settings = plan.method, plan.settings
     with collected_warnings(progress.say) as warnings:
-        data = plan.load_task(seed, progress)
-        task = with_model(data, plan, progress)
+        data = world.in_turn(lambda: plan.load_task(seed, progress))
+        check_same_data(world, data)
+        task = world.in_turn(lambda: with_model(data, plan, progress))
     if method.trains and task.holds_outputs:
         raise InputError(
             f"{plan.source.name} holds a model's outputs (one column per class), which cannot be "
@@ -125,7 +143,7 @@ def _walk(plan: Plan, seed: int, partial: Path, progress: Progress) -> tuple[Tas
         seed=seed,
         settings=settings,
         judge=judge_of(task, rules),
-        folder=partial,
+        folder=place,
         keep=lambda trained: kept.update({trained.name: trained}),
         progress=progress,
     )
@@ -140,16 +158,19 @@ def _walk(plan: Plan, seed: int, partial: Path, progress: Progress) -> tuple[Tas
         epochs = kept_epochs(fitted, trained, rules)
         training = _training(task, fitted, trained, epochs, plan, rules)
         states = {when: epoch.state for when, epoch in epochs.items() if when != "paper_rule"}
+    if not world.leads:
+        return data, None
     if states:
-        write_weights(partial, states)
+        write_weights(place, states)
     scored = time.perf_counter()
     with collected_warnings(progress.say) as last_warnings:
-        findings = _findings(data, task, fitted, sees, partial, seed, progress)
+        findings = _findings(data, task, fitted, sees, place, seed, progress)
     now = time.perf_counter()
     seconds = stages.seconds | {"findings": now - scored}
     # Work of an interrupted process counts too: a stage's clock is in its checkpoint.
     seconds["total"] = max(now - started, sum(seconds.values()))
-    notes = twins | (fitted.notes if inferred is None else inferred.notes | fitted.notes)
+    several = {"processes": world.size} if world.size > 1 else {}
+    notes = several | twins | (fitted.notes if inferred is None else inferred.notes | fitted.notes)
     warnings += more_warnings + last_warnings
     record: DiscoveryRecord = {
         **plan.request(seed),

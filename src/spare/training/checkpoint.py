@@ -20,11 +20,14 @@ from spare.errors import RunError, reason
 from spare.files.reading import parse_json, read_tensors
 from spare.files.writing import write_tensors
 from spare.models.classifier import device_of
+from spare.processes.world import current
 from spare.records.checks import Count
 from spare.training.average import MovingAverage
 from spare.training.device import HOST, random_state, set_random_state
 
 State = dict[str, Tensor]
+#: What changes of a scaler of gradients.
+SCALE = ("scale", "_growth_tracker")
 DELETE = "delete it and run the same command again"
 
 
@@ -53,6 +56,8 @@ class TrainingState:
     average: MovingAverage | None
     #: An objective that remembers something.
     objective: nn.Module | None
+    #: Of gradients in float16.
+    scaler: torch.amp.GradScaler | None = None
     position: Position = field(default_factory=Position)
     #: By selection rule: the weights of its best epoch.
     best: dict[str, State] = field(default_factory=dict)
@@ -74,10 +79,14 @@ class TrainingState:
             if module is not None:
                 state = module.state_dict()
                 tensors |= {f"{prefix}/{name}": value for name, value in state.items()}
-        for i, parameter in enumerate(self._parameters()):
+        for i, parameter in enumerate(self.parameters()):
             for name, value in self.optimizer.state[parameter].items():
                 if value is not None:
                     tensors[f"optimizer/{i}/{name}"] = value
+        if self.scaler is not None:
+            about = self.scaler.state_dict()
+            scale = [about.get(name, 0.0) for name in SCALE]  # empty before the first step
+            tensors["scaler"] = torch.tensor(scale, dtype=torch.float64)
         tensors |= random_state(self.device)
         write_tensors(path, tensors, {"position": json.dumps(vars(self.position))})
 
@@ -89,7 +98,7 @@ class TrainingState:
         epochs
             How many the training has: a checkpoint cannot be further.
         """
-        tensors, about = read_tensors(path)
+        tensors, about = current().once(lambda: read_tensors(path))
         if "position" not in about:
             raise RunError(
                 f"{path} was written by another version of spare-ml: delete its folder and run the "
@@ -102,7 +111,7 @@ class TrainingState:
                 if module is not None:
                     module.load_state_dict(_fitting(_part(tensors, prefix), module, prefix))
             started = any(name.startswith("optimizer/") for name in tensors)
-            for i, parameter in enumerate(self._parameters()):
+            for i, parameter in enumerate(self.parameters()):
                 memory = _part(tensors, f"optimizer/{i}")
                 if memory:
                     self.optimizer.state[parameter].update(self._remembered(memory, parameter))
@@ -110,12 +119,22 @@ class TrainingState:
                     self.optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
             best = {rule: _part(tensors, f"best/{rule}") for rule in self.position.best}
             self.best = {rule: _fitting(s, self.evaluated, "best") for rule, s in best.items()}
+            self._set_scale(tensors.get("scaler", torch.zeros(0)))
             set_random_state(self._random_states(tensors), self.device)
         # A RuntimeError is torch's own for bytes that are no state.
         except (ValueError, RuntimeError, msgspec.ValidationError) as error:
             raise RunError(
                 f"{path} is no checkpoint of this training ({reason(error)}): {DELETE}."
             ) from error
+
+    def _set_scale(self, scale: Tensor) -> None:
+        if self.scaler is None:
+            return
+        if scale.shape != (len(SCALE),) or not (scale.isfinite() & (scale >= 0)).all():
+            raise ValueError("it has no scale of the gradients")
+        values = dict(zip(SCALE, scale.tolist(), strict=True))
+        values["_growth_tracker"] = int(values["_growth_tracker"])
+        self.scaler.load_state_dict(self.scaler.state_dict() | values)
 
     def _random_states(self, tensors: State) -> State:
         now = random_state(self.device)
@@ -127,7 +146,7 @@ class TrainingState:
             raise ValueError("it has no state of the random numbers")
         return kept
 
-    def _parameters(self) -> list[nn.Parameter]:
+    def parameters(self) -> list[nn.Parameter]:
         return [weight for group in self.optimizer.param_groups for weight in group["params"]]
 
     def _remembered(self, memory: State, parameter: nn.Parameter) -> State:

@@ -9,18 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from spare.errors import InputError, RunError
+from spare.errors import InputError, RunError, reason
+from spare.processes.world import World
+
+Module = TypeVar("Module", bound=nn.Module)
 
 #: The machine's accelerator where there is one, else the CPU.
 AUTO = "auto"
 #: Where NumPy and people look at tensors.
 HOST = torch.device("cpu")
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+#: What torch.compile compiles with.
+COMPILER = "inductor"
 
 
 def check_device_name(name: str) -> None:
@@ -63,6 +68,26 @@ def is_there(name: str) -> bool:
     return True
 
 
+@contextmanager
+def own_device(device: torch.device, world: World) -> Iterator[None]:
+    """Within it, a device without a number is another one in each process of a machine."""
+    if world.size == 1 or device.type == HOST.type or device.index is not None:
+        yield
+        return
+    count = torch.accelerator.device_count()
+    if world.local_size > count:
+        raise InputError(
+            f"there are {world.local_size} processes on this machine and {count} devices: start as "
+            f"many processes as there are devices, or use --device cpu."
+        )
+    before = torch.accelerator.current_device_index()
+    torch.accelerator.set_device_index(world.local_rank)
+    try:
+        yield
+    finally:
+        torch.accelerator.set_device_index(before)
+
+
 def to_host(tensor: Tensor) -> Tensor:
     """The same values where NumPy can see them, in float32 if they are floats of fewer bits."""
     host = tensor.detach().to(HOST)
@@ -73,7 +98,48 @@ def in_precision(precision: str, device: torch.device) -> AbstractContextManager
     """Within it, forward passes compute in this precision."""
     if precision == "float32":
         return nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16)
+    return torch.autocast(device.type, dtype=PRECISIONS[precision])
+
+
+def scaler_for(precision: str, device: torch.device) -> torch.amp.GradScaler | None:
+    """What keeps small gradients from becoming 0 in float16; other precisions need none."""
+    return torch.amp.GradScaler(device.type) if precision == "float16" else None
+
+
+def placed(model: Module, device: torch.device) -> Module:
+    """The model on the device. There, convolutions have their channels last, which is faster; on
+    the host, weights stay as they are, and so do the numbers of every run, to the bit."""
+    if device.type == HOST.type:
+        return model.to(device)
+    return model.to(device).to(memory_format=torch.channels_last)
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A batch on the device; the host does not wait until it has arrived."""
+    if device.type == HOST.type:
+        return tensor
+    if device.type == "cuda" and not tensor.is_pinned():
+        tensor = tensor.pin_memory()
+    layout = torch.channels_last if tensor.ndim == 4 else torch.preserve_format
+    return tensor.to(device, non_blocking=True, memory_format=layout)
+
+
+@contextmanager
+def compiled(model: nn.Module, wanted: bool) -> Iterator[None]:
+    """Within it, the layers that inputs pass through are compiled, if that is wanted."""
+    if not wanted:
+        yield
+        return
+    layers = getattr(model, "features", model)
+    layers.forward = torch.compile(layers.forward, backend=COMPILER)
+    try:
+        yield
+    except torch._dynamo.exc.TorchDynamoException as error:
+        raise RunError(
+            f"the network cannot be compiled ({reason(error)[:120]}): use compile=false."
+        ) from error
+    finally:
+        del layers.forward
 
 
 @contextmanager

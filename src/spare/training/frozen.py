@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spare.data.inputs import ConcatInputs, Inputs, SubsetInputs, TensorInputs, shape_of
+from spare.data.inputs import Inputs, TensorInputs, augmented, shape_of
 from spare.data.task import Split, Task
 from spare.errors import InputError, Interrupted, RunError
 from spare.images.cache import cache_folder
@@ -32,7 +32,15 @@ from spare.models import Classifier, ModelChoice, build, builder
 from spare.models.classifier import device_of, hash_state
 from spare.models.trunk import Cut, find_cut, rest_builder, rest_of, trunk_output
 from spare.progress import SILENT, Progress
-from spare.training.device import HOST, device_named, enough_memory, in_precision, to_host
+from spare.training.device import (
+    HOST,
+    device_named,
+    enough_memory,
+    in_precision,
+    placed,
+    sent,
+    to_host,
+)
 from spare.training.loading import evaluation_batches
 from spare.training.outputs import evaluation_memory
 from spare.training.settings import Settings
@@ -141,7 +149,7 @@ def _network(task: Task, choice: ModelChoice, settings: Settings, given: Given) 
     shape = shape_of(task.train.inputs)
     model = build(builder(choice, len(task.class_names), shape, given), KEY)
     assert isinstance(model, Classifier)
-    return model.to(device_named(settings.device))
+    return placed(model, device_named(settings.device))
 
 
 def _with_inputs(task: Task, inputs: Mapping[str, Inputs]) -> Task:
@@ -197,7 +205,7 @@ def _parts(
                 in_precision(settings.precision, device),
                 enough_memory(device, *evaluation_memory(size)),
             ):
-                x = x.to(device)
+                x = sent(x, device)
                 x = x.flip(3) if mirror else x
                 values = model.features(x) if cut is None else trunk_output(model, cut, x)
                 values = to_host(values.clone())
@@ -253,21 +261,13 @@ def _flips(task: Task, augment: str) -> bool:
     """Whether training batches are mirrored; an error if more is done to them."""
     if augment == "flip":
         return True
-    if augment != "none" and _augmented(task.train.inputs):
+    if augment != "none" and augmented(task.train.inputs):
         raise InputError(
             f"frozen layers see each image once, so the training batches of {task.name} cannot be "
             f"changed at random{f' (augment={augment})' if augment else ''}: use augment=flip or "
             f"none, or train all layers."
         )
     return False
-
-
-def _augmented(inputs: Inputs) -> bool:
-    if isinstance(inputs, SubsetInputs):
-        return _augmented(inputs.inputs)
-    if isinstance(inputs, ConcatInputs):
-        return any(_augmented(part) for part in inputs.parts)
-    return getattr(inputs, "augment", None) is not None
 
 
 def _scale(features: Tensor) -> tuple[Tensor, Tensor]:

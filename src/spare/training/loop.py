@@ -16,19 +16,28 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from spare.data.task import Split
 from spare.errors import Interrupted
 from spare.models import torch_seed
 from spare.models.classifier import device_of
+from spare.processes.world import current
 from spare.progress import SILENT, Progress
 from spare.training.average import MovingAverage
 from spare.training.batches import Batches
 from spare.training.checkpoint import Position, State, TrainingState, snapshot
-from spare.training.device import enough_memory, in_precision, own_random_state
+from spare.training.device import (
+    compiled,
+    enough_memory,
+    in_precision,
+    own_random_state,
+    scaler_for,
+    sent,
+)
 from spare.training.loading import training_batches
 from spare.training.losses import Losses, check_finite
+from spare.training.optimizers import optimizer_of
+from spare.training.parallel import Together
 from spare.training.settings import Settings, learning_rate
 
 Key = tuple[int, ...]
@@ -38,7 +47,8 @@ Validate = Callable[[nn.Module, int], tuple[dict[str, float], dict[str, float]]]
 #: (model, inputs, labels, rows in the training split) -> loss. Inputs and labels are on the model's
 #: device. An objective that remembers something (Group DRO's weights, a second network) is an
 #: nn.Module: it is moved there too, its parameters are trained along, and its state is in the
-#: checkpoint. Its `passes` says how many networks an example goes through, where not one.
+#: checkpoint. Networks of its own that it passes the inputs through are its `networks`. Across
+#: processes (parallel.py) inputs are a share of the batch, and networks give the outputs of all.
 Objective = Callable[[nn.Module, Tensor, Tensor, np.ndarray], Tensor]
 
 #: A checkpoint is written after every epoch, and within a long one after this many seconds.
@@ -109,20 +119,27 @@ def train(
         memory = objective.to(device) if isinstance(objective, nn.Module) else None
         state = TrainingState(
             model=model,
-            optimizer=_optimizer(model, memory, settings),
+            optimizer=optimizer_of(model, memory, settings),
             average=MovingAverage(model, settings.ema) if settings.ema else None,
             objective=memory,
+            scaler=scaler_for(settings.precision, device),
         )
-        source = next(
-            (f for f in (checkpoint, continue_from) if f is not None and os.path.lexists(f)), None
-        )
+        world = current()
+        files = [file for file in (checkpoint, continue_from) if file is not None]
+        source = world.once(lambda: next((f for f in files if os.path.lexists(f)), None))
         if source is not None:
             state.load(source, settings.epochs)
-        clock = _Clock(state, checkpoint)
-        while state.position.epoch < settings.epochs and not _settled(state.position, patience):
-            _train_epoch(state, split, settings, batches, key, objective, phase, progress, clock)
-            _end_epoch(state, validate)
-            clock.save()
+        together = Together(world, [model, *getattr(objective, "networks", ())])
+        together.check_alike()
+        clock = _Clock(state, checkpoint if world.leads else None)
+        with together.training(), compiled(model, settings.compile):
+            while state.position.epoch < settings.epochs and not _settled(state.position, patience):
+                _train_epoch(
+                    state, split, settings, batches, key, objective, phase, progress, clock,
+                    together,
+                )  # fmt: skip
+                _end_epoch(state, validate)
+                clock.save()
         position = state.position
         return Trained(
             model=state.evaluated,
@@ -152,36 +169,48 @@ def _train_epoch(
     phase: str,
     progress: Progress,
     clock: _Clock,
+    together: Together,
 ) -> None:
     """The rest of the epoch that the state is in."""
     model, optimizer, position = state.model, state.optimizer, state.position
+    scaler = state.scaler
     device = device_of(model)
     labels = torch.as_tensor(split.labels, dtype=torch.long)
     epoch_key = [*key, position.epoch]
     plan = batches(np.random.default_rng(epoch_key))
     losses = Losses(position, device)
+    passes = len(together.networks)
     model.train()
-    for index, x in training_batches(split, plan, epoch_key, position.step, settings.workers):
+    for index, x in training_batches(
+        split, plan, epoch_key, position.step, settings.workers, together.world
+    ):
         rate = learning_rate(settings, position.epoch + position.step / len(plan))
         for group in optimizer.param_groups:
             group["lr"] = rate
-        with in_precision(settings.precision, device):
-            loss = objective(model, x.to(device), labels[index].to(device), index)
+        step_key = [*epoch_key, position.step]
+        with in_precision(settings.precision, device), together.batch(len(index), step_key):
+            loss = objective(model, sent(x, device), sent(labels[index], device), index)
         losses.add(loss, len(index), rate)
-        (loss / settings.accumulate).backward()  # type: ignore[no-untyped-call]
+        loss = loss / settings.accumulate
+        (loss if scaler is None else scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
         position.step += 1
         whole_step = position.step % settings.accumulate == 0 or position.step == len(plan)
         if whole_step:
-            optimizer.step()
+            together.average_gradients(state.parameters(), progress.should_stop)
+            if scaler is None:
+                optimizer.step()
+            else:  # a step with gradients that are not finite is left out
+                scaler.step(optimizer)
+                scaler.update()
             optimizer.zero_grad(set_to_none=True)
             if state.average is not None:
                 state.average.update()
-        position.examples_seen += len(index) * getattr(objective, "passes", 1)
+        position.examples_seen += len(index) * passes
         done = position.epoch * len(plan) + position.step
         progress.report(phase, done, settings.epochs * len(plan))
         if not whole_step:  # half a step is in no checkpoint
             continue
-        if progress.should_stop():
+        if together.should_stop(progress.should_stop):
             check_finite(state, losses)
             clock.save()
             raise Interrupted(
@@ -237,40 +266,3 @@ class _Clock:
         if self._checkpoint is not None:
             self._state.save(self._checkpoint)
         self._saved = time.perf_counter()
-
-
-def _optimizer(model: nn.Module, memory: nn.Module | None, settings: Settings) -> Optimizer:
-    weights = [*model.parameters(), *([] if memory is None else memory.parameters())]
-    parameters: list[Any] = weights
-    if not settings.decay_biases:
-        parameters = [
-            {"params": [weight for weight in weights if weight.ndim >= 2]},
-            {"params": [weight for weight in weights if weight.ndim < 2], "weight_decay": 0.0},
-        ]
-    if settings.optimizer == "adamw":
-        return _without_compiler(torch.optim.AdamW)(
-            parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
-        )
-    return _without_compiler(torch.optim.SGD)(
-        parameters,
-        lr=settings.lr,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-        nesterov=settings.nesterov,
-        fused=True,
-    )
-
-
-def _without_compiler(optimizer: type[Optimizer]) -> Callable[..., Optimizer]:
-    """The same optimizer, without the decorators that import torch's compiler.
-
-    Nothing is compiled here, and the import takes 150 MB and two seconds.
-    """
-
-    def plain(name: str) -> Any:
-        method = getattr(optimizer, name)
-        return getattr(method, "__wrapped__", method)
-
-    names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
-    methods = {name: plain(name) for name in names} | {"step": torch.no_grad()(plain("step"))}
-    return type(optimizer.__name__, (optimizer,), methods)

@@ -12,7 +12,8 @@ from spare.data.task import Split
 from spare.errors import unknown
 from spare.models import Classifier
 from spare.models.classifier import device_of
-from spare.training.device import enough_memory, in_precision, to_host
+from spare.processes.world import World, current
+from spare.training.device import enough_memory, in_precision, sent, to_host
 from spare.training.loading import evaluation_batches
 from spare.training.settings import Settings
 
@@ -46,8 +47,15 @@ def outputs(
     *,
     on_step: Callable[[int, int], None] | None = None,
 ) -> Outputs:
-    """Logits and penultimate features of every example: eval mode, un-augmented, in order."""
-    count, batches = evaluation_batches(split, settings.eval_batch_size, settings.workers)
+    """Logits and penultimate features of every example: eval mode, un-augmented, in order.
+
+    Several processes compute whole batches each, and all have the outputs of all examples.
+    """
+    world, size = current(), settings.eval_batch_size
+    parts = [_rows(len(split), size, world, rank) for rank in range(world.size)]
+    mine = parts[world.rank]
+    # A process without a batch takes one example, of which nothing is kept: for the shape.
+    count, batches = evaluation_batches(split, size, settings.workers, mine or range(1))
     device = device_of(model)
     logits, features = [], []
     was_training = model.training
@@ -58,7 +66,7 @@ def outputs(
         enough_memory(device, *evaluation_memory(settings.eval_batch_size)),
     ):
         for step, x in enumerate(batches, start=1):
-            x = x.to(device)
+            x = sent(x, device)
             hidden = model.features(x) if isinstance(model, Classifier) else x
             head = model.head if isinstance(model, Classifier) else model
             features.append(to_host(hidden.clone()))
@@ -66,7 +74,18 @@ def outputs(
             if on_step is not None:
                 on_step(step, count)
     model.train(was_training)
-    return Outputs(torch.cat(logits), torch.cat(features))
+    lengths = [len(part) for part in parts]
+
+    def of_all(batches: list[Tensor]) -> Tensor:
+        return world.gather(torch.cat(batches)[: len(mine)], lengths)
+
+    return Outputs(of_all(logits), of_all(features))
+
+
+def _rows(count: int, batch_size: int, world: World, rank: int) -> range:
+    """The examples of the batches that a process evaluates."""
+    share = world.share(-(-count // batch_size), rank)
+    return range(share.start * batch_size, min(share.stop * batch_size, count))
 
 
 def evaluation_memory(batch_size: int) -> tuple[str, str]:

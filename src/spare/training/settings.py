@@ -45,8 +45,10 @@ class Settings:
     workers: Annotated[int, Range(0, 256)] = 2
     #: Where models are trained: auto, cpu, cuda, cuda:1, mps, ...
     device: str = "cpu"
-    #: float32, or bfloat16 for the forward pass.
+    #: float32, or bfloat16 or float16 for the forward pass.
     precision: str = "float32"
+    #: Compile the network first (torch.compile): minutes, for faster steps. In one process.
+    compile: bool = False
 
     def __post_init__(self) -> None:
         check_ranges(self)

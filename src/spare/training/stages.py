@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import nn
@@ -32,14 +32,17 @@ from spare.data.task import Split, Task
 from spare.errors import InputError
 from spare.files.building import CHECKPOINT
 from spare.models import Classifier, build
+from spare.processes.world import current
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
 from spare.training.checkpoint import State
-from spare.training.device import device_named
+from spare.training.device import device_named, placed
 from spare.training.loop import Kept, Objective, Trained, Validate, cross_entropy, train
 from spare.training.outputs import Outputs, outputs
 from spare.training.selection import Epoch, Rule, rule_named
 from spare.training.settings import Settings
+
+Value = TypeVar("Value")
 
 EARLY = "early"
 #: How good an epoch is by each rule, and what else to remember of it.
@@ -178,7 +181,9 @@ class Stages:
         if task.build_model is None:
             raise InputError(f"task {task.name!r} has no model: give it a build_model.")
         seed = self._weight_seed if weight_seed is None else weight_seed
-        return build(task.build_model, (self.seed, seed)).to(device_named(self.settings.device))
+        return placed(
+            build(task.build_model, (self.seed, seed)), device_named(self.settings.device)
+        )
 
     def adopt(self, trained: Trained, state: State) -> Trained:
         """Weights that a recipe made from those of a stage by other means than training."""
@@ -220,6 +225,11 @@ class Stages:
             return outputs(
                 trained.model, split, self.settings, on_step=self._progress.steps_of("outputs")
             )
+
+    def once(self, phase: str, work: Callable[[], Value]) -> Value:
+        """What `work` returns, timed, and done by one process for all where there are several."""
+        with self.timed(phase):
+            return current().once(work)
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
