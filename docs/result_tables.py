@@ -265,8 +265,9 @@ def natural() -> str:
     seeds = sorted({row["seed"] for each in made for row in each["rows"]})
     lines = [["network", "class", *(f"seed {seed}" for seed in seeds)]]
     for each in made:
+        tried = {row["seed"] for row in each["rows"]}
         for name in dict.fromkeys(row["class"] for row in each["rows"] if row["taken_for"]):
-            cells = dict.fromkeys(seeds, "-")
+            cells = {seed: "-" if seed in tried else "not run" for seed in seeds}
             for row in each["rows"]:
                 if row["class"] == name and row["taken_for"]:
                     cells[row["seed"]] = (
