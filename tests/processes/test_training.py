@@ -31,7 +31,7 @@ def same(one, other):
     return one.keys() == other.keys() and all((one[key] == other[key]).all() for key in one)
 
 
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, 3, 4])
 def test_weights_are_those_of_one_process_and_the_draw_is_the_same(count, tmp_path):
     results = workers.run(jobs.trained, count, tmp_path, CASES)
     for number, (name, more) in enumerate(CASES):
