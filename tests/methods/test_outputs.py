@@ -158,7 +158,7 @@ def test_a_discovery_weighs_classes_as_its_options_say(toy):
     uneven = toy.train.labels * (np.arange(400) % 8 < 2)  # 50 of class 1
     task = replace(toy, train=replace(toy.train, labels=uneven))
     method = discovery_with("spare")
-    fitted, _ = fit(method, task, method.options(separate_at=1, class_mass="natural"))
+    fitted, _ = fit(method, task, method.options(separate_at=1, class_mass="natural", power=(1.0,)))
     assert fitted.probabilities[uneven == 1].sum() == pytest.approx(0.125)
 
 

@@ -17,7 +17,7 @@ every class predicted as often as it occurs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,6 +127,20 @@ def blocks_of(
             held=len(mistakes) / int((~right).sum()) if not right.all() else 1.0,
         )
     return blocks
+
+
+def believed(blocks: Collection[Block]) -> bool:
+    """Whether all classes together say anything: one block that is sure, or two in some doubt.
+
+    A shortcut that leads from one class to another shows in both; one doubtful block alone is what
+    hard examples give.
+
+    >>> sure, doubtful = (Block(40, 0.04, right, 1.0, 0.99) for right in (0.1, 0.4))
+    >>> believed([sure]), believed([doubtful]), believed([doubtful, doubtful])
+    (True, False, True)
+    """
+    clarities = [block.clarity for block in blocks]
+    return max(clarities, default=0.0) >= SURE or sum(c > DOUBTFUL for c in clarities) > 1
 
 
 def clusters_of(groups: Groups) -> dict[Any, ClassClusters]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from spare.data.task import Task
 from spare.errors import InputError, SpareWarning, unknown
-from spare.groups.blocks import Block, blocks_of, clusters_of
+from spare.groups.blocks import Block, believed, blocks_of, clusters_of
 from spare.groups.clusterers import DEFAULT, check_name
 from spare.groups.clusters import concerns, infer_groups
 from spare.groups.result import Groups
@@ -75,6 +75,8 @@ def infer(task: Task, stages: Stages, options: ClusteringOptions) -> Inferred:
     groups, blocks = clustered(
         outputs["train"], labels, probabilities.argmax(1), task, stages, options
     )
+    if weighs_by_evidence(options) and not believed(blocks.values()):
+        groups = groups.with_powers(dict.fromkeys(groups.evidence, 0.0))
     warn_of_concerns(groups, task)
     held_out = {
         name: groups.assign(outputs[name], split.labels)
@@ -118,9 +120,14 @@ def clustered(
     given = given_powers(options.power, task)
     if given:
         groups = groups.with_powers({label: given[label] for label in groups.evidence})
-    elif options.weigh == "evidence":
+    elif weighs_by_evidence(options):
         groups = groups.with_powers({label: block.power for label, block in blocks.items()})
     return groups, blocks
+
+
+def weighs_by_evidence(options: ClusteringOptions) -> bool:
+    """Whether clusters get the mass that the evidence of their class allows."""
+    return options.weigh == "evidence" and not options.power
 
 
 def warn_of_concerns(groups: Groups, task: Task) -> None:

@@ -24,13 +24,13 @@ from torch import Tensor
 from spare.data.task import Split, Task
 from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import rows_by_class
-from spare.groups.blocks import CLEAR, Block, class_offsets, clusters_of
+from spare.groups.blocks import CLEAR, Block, believed, class_offsets, clusters_of
 from spare.groups.clusters import infer_groups
 from spare.groups.result import Groups, groups_from_clusters
 from spare.limits import Count, NotNegative, Positive, Range, Share
 from spare.methods.cross_fit import cross_fitted, loss_over_classes
 from spare.methods.method import EarlyOutputs
-from spare.methods.outputs import ClusteringOptions, clustered
+from spare.methods.outputs import ClusteringOptions, clustered, weighs_by_evidence
 from spare.methods.reference import OwnDecay, early_settings
 from spare.training.batches import shuffled
 from spare.training.loop import Trained
@@ -176,6 +176,9 @@ def separate(task: Task, stages: Stages, options: SeparationOptions) -> Separati
     labels = np.asarray(task.train.labels)
     clusters = {label: clusters_of(chosen[label].groups)[label] for label in rows_by_class(labels)}
     powers = {label: look.groups.evidence[label].power for label, look in chosen.items()}
+    blocks = [look.blocks[label] for label, look in chosen.items()]
+    if weighs_by_evidence(options) and not believed(blocks):
+        powers = dict.fromkeys(powers, 0.0)
     groups = groups_from_clusters(clusters, labels, powers=powers, width=looks[0].groups.width)
     return Separation(tuple(looks), chosen, groups)
 
