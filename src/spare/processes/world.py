@@ -163,6 +163,10 @@ class World:
 
 
 def _packed(value: Any) -> bytes | None:
+    """What is sent to the other processes of this job, as torch.distributed sends objects too.
+
+    They run the same code for the same user; nothing that a file or a stranger brings is unpacked.
+    """
     try:
         return pickle.dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError):  # a function within a function
