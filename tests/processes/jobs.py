@@ -151,6 +151,11 @@ def _told(rank, what):
             return world.once(lambda: _refused(rank))
         if what == "crash":
             return world.once(lambda: {}["nothing"])
+        if what == "late crash":
+            if rank:
+                _refused(rank)
+            time.sleep(1)  # by then the other has ended
+            return {}["nothing"]
     return ""
 
 

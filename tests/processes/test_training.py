@@ -118,6 +118,11 @@ def test_what_is_wrong_is_said_in_every_process(what, says, tmp_path):
         assert said.startswith(says)
 
 
+def test_an_error_of_its_own_is_not_taken_for_the_loss_of_another(tmp_path):
+    said = workers.run(jobs.told, 2, tmp_path, "late crash")
+    assert said == [jobs.CRASHED, "SpareError: said by 1"]
+
+
 def test_what_one_process_does_all_have(tmp_path):
     assert workers.run(jobs.told, 3, tmp_path, "once") == [{"from": 0}] * 3
     assert workers.run(jobs.told, 2, tmp_path, "function") == ["called"] * 2

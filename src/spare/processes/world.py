@@ -264,8 +264,12 @@ def joined(seat: Seat | None = None) -> Iterator[World]:
         watch.leave(well=True)
     except BaseException as error:
         another_ended = watch.leave(well=isinstance(error, Interrupted))
-        said = isinstance(error, SpareError) and not isinstance(error, Interrupted)
-        if another_ended and not said:
+        # What a loss looks like here: the watch's interrupt, or an error of torch.distributed. Any
+        # other error is this process's own, and perhaps what made the others end.
+        looks_lost = isinstance(error, Interrupted | KeyboardInterrupt) or (
+            isinstance(error, RuntimeError) and not isinstance(error, SpareError)
+        )
+        if another_ended and looks_lost:
             raise Lost(error) from error
         raise
     finally:
