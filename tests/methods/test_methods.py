@@ -193,6 +193,17 @@ def test_each_class_keeps_the_look_at_which_it_was_clearest(toy, monkeypatch):
         assert kept[rows] == pytest.approx(look.logits.softmax(1).numpy()[rows])
 
 
+@pytest.mark.parametrize(
+    ("clarities", "is_believed"), [((0.6, 0.3), False), ((0.6, 0.6), True), ((0.85, 0.3), True)]
+)
+def test_one_doubtful_class_alone_is_not_believed(toy, monkeypatch, clarities, is_believed):
+    found = looking(toy, monkeypatch, [clarities] * 2, early_budget=0.5)
+    for label, look in found.chosen.items():
+        power = look.groups.evidence[label].power
+        assert power > 0  # these looks do see the toy's shortcut: only their clarity is pretended
+        assert found.groups.evidence[label].power == (power if is_believed else 0.0)
+
+
 def test_looking_ends_when_every_class_has_fallen_apart(toy, monkeypatch):
     found = looking(toy, monkeypatch, [(0.96, 0.7), (0.1, 0.97)], early_budget=1.0)
     assert [look.epoch for look in found.looks] == [1, 2]

@@ -28,8 +28,8 @@ from spare.groups.blocks import SMALLEST_BLOCK, Block
 from spare.records.record import ClassVerdict, TakenBlock, Verdict
 
 FOUND, WEAK, NONE = "shortcut found", "weak evidence", "none found"
-#: What a block gains for each unit of resemblance beyond what hard examples often have.
-GAIN, USUAL = 1.0, 0.8
+#: The resemblance that blocks of hard examples often have; what is beyond it counts.
+USUAL = 0.8
 #: The least strength for each verdict, set by benchmarks/verdict.py: the first is above all data
 #: without a shortcut in its bank, the second above nineteen of twenty.
 LEAST = {FOUND: 0.56, WEAK: 0.5}
@@ -79,7 +79,7 @@ def strength_of(block: Block, alike: float | None) -> float:
     >>> strength_of(block, None), strength_of(block, 0.7), strength_of(block, 1.0)
     (0.5, 0.5, 0.7)
     """
-    return block.clarity + GAIN * max(0.0, (alike or 0.0) - USUAL)
+    return block.clarity + max(0.0, (alike or 0.0) - USUAL)
 
 
 def class_verdict(block: Block, task: Task, alike: float | None = None) -> ClassVerdict:
