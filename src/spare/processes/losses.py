@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spare.errors import RunError, SpareError, reason
+from spare.errors import Interrupted, RunError, SpareError, reason
 
 
 class Lost(RunError):
@@ -17,6 +17,14 @@ class Lost(RunError):
     def __init__(self, error: BaseException):
         why = re.sub(r"^\[[^\]]*\] *", "", reason(error))  # a place in the code of gloo
         super().__init__(f"{self.SAID} ({why[:80]}): see what it said, and start the job again.")
+
+
+def looks_like_a_loss(error: BaseException) -> bool:
+    """Whether it is the watch's interrupt, or an error such as torch.distributed raises.
+
+    Any other error is this process's own, and perhaps what made the others end.
+    """
+    return isinstance(error, Interrupted | KeyboardInterrupt | RuntimeError)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from spare.errors import InputError, Interrupted, RunError, SpareError, reason
-from spare.processes.losses import Lost, told_of_losses
+from spare.processes.losses import Lost, looks_like_a_loss, told_of_losses
 from spare.processes.watch import Watch
 from spare.text import printable
 
@@ -264,12 +264,7 @@ def joined(seat: Seat | None = None) -> Iterator[World]:
         watch.leave(well=True)
     except BaseException as error:
         another_ended = watch.leave(well=isinstance(error, Interrupted))
-        # What a loss looks like here: the watch's interrupt, or an error of torch.distributed. Any
-        # other error is this process's own, and perhaps what made the others end.
-        looks_lost = isinstance(error, Interrupted | KeyboardInterrupt) or (
-            isinstance(error, RuntimeError) and not isinstance(error, SpareError)
-        )
-        if another_ended and looks_lost:
+        if another_ended and looks_like_a_loss(error):
             raise Lost(error) from error
         raise
     finally:
