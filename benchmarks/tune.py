@@ -4,22 +4,25 @@
 
 One rule for all: seed 0, half the epochs of the preset, and the best worst group on validation, at
 its best epoch, wins. The budget is at most eight settings per method: four to six where the first
-four left the winner inside of the grid, eight where it was at an edge (JTT's copies, DFR's base).
-DFR has no epochs to select: its base is what is tuned, and how long that is trained is one of the
-settings; its penalty is chosen within each run, by validation groups that it is not fitted to, and
-their worst is what counts. What all methods share (the
-learning rate, weight decay, moving average) stays as in the preset, except for that base. Test
-scores are not read. Can be interrupted and resumed; prints a table and writes table.json.
+four left the winner inside of the grid, up to eight where it was at an edge (JTT's copies, DFR's
+base). DFR has no epochs to select: its base is what is tuned, and how long that is trained is one
+of the settings; its penalty is chosen within each run, by validation groups that it is not fitted
+to, and their worst is what counts. What all methods share (the learning rate, weight decay, moving
+average) stays as in the preset, except for that base. Test scores are not read.
+
+Writes METHOD.json for each method. Settings that it already has are not tried again.
 """
 
 from __future__ import annotations
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import spare
+from spare.files.reading import read_json
 from spare.files.writing import write_json
 
 EPOCHS = 10
@@ -40,15 +43,15 @@ BASES: list[dict[str, Any]] = [
 ]
 #: What is tried; the sources of the ranges are on docs/lab-notes.md.
 GRIDS: dict[str, list[dict[str, Any]]] = {
-    # The number of copies ended at its edge, 500, with one T.
+    # The first four ended at an edge of the copies, 500, with one T. An epoch of 1,000 copies is as
+    # long as ten of plain training.
     "jtt": [
-        {"reference_epochs": 2, "upweight": 100},
         *(
             {"reference_epochs": epochs, "upweight": copies}
-            for copies in (500, 1000)
+            for copies in (100, 500)
             for epochs in (1, 2, 5)
         ),
-        {"reference_epochs": 2, "upweight": 2000},
+        {"reference_epochs": 2, "upweight": 1000},
     ],
     "eiil": [{"eta": 0.01}, {"eta": 0.1}, {"eta": 1.0}, {"eta": 0.01, "per_class": True}],
     "pgi": [
@@ -89,48 +92,48 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(GRIDS))
     parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
     parser.add_argument("--jobs", type=int, default=2)
-    arguments = parser.parse_args()
-    tried = [
-        (method, number, setting)
-        for method in arguments.methods.split(",")
-        for number, setting in enumerate(GRIDS[method])
-    ]
+    given = parser.parse_args()
+    for method in given.methods.split(","):
+        file = given.out / f"{method}.json"
+        rows = read_json(file)["rows"] if file.exists() else []
+        known = [row["setting"] for row in rows]
+        missing = [setting for setting in GRIDS[method] if setting not in known]
+        with ThreadPoolExecutor(given.jobs) as pool:
+            rows += pool.map(partial(try_setting, method, given=given), missing)
+        best = max(rows, key=lambda row: row["worst_group"])
+        rows = [row | {"chosen": row is best} for row in rows]
+        write_json(file, {"split": "val", "epochs": EPOCHS, "rows": rows})
 
-    def try_setting(job: tuple[str, int, dict[str, Any]]) -> dict[str, Any]:
-        method, number, setting = job
-        bench = spare.bench(
-            "cmnist",
-            methods=[method],
-            seeds=[0],
-            out=arguments.out / f"{method}-{number}",
-            data=arguments.data,
-            jobs=1,
-            report=False,
-            **{"epochs": EPOCHS} | setting,
-        )
-        record = bench.runs[0].record
-        scores = record["scores"]["val"]["selected"]
-        row = {
-            "method": method,
-            "setting": setting,
-            "worst_group": record["notes"].get("worst_group_of_c", scores["worst_group"]),
-            "average": scores["average"],
-            "epoch": record["selected_epoch"],
-            "examples_seen": record["examples_seen"],
-        }
-        print(
-            f"{method:7} {setting}  worst group {100 * row['worst_group']:.1f}  average "
-            f"{100 * row['average']:.1f}  epoch {row['epoch']}",
-            flush=True,
-        )
-        return row
 
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        rows = list(pool.map(try_setting, tried))
-    for method in arguments.methods.split(","):
-        best = max((row for row in rows if row["method"] == method), key=lambda r: r["worst_group"])
-        best["chosen"] = True
-    write_json(arguments.out / "table.json", {"split": "val", "epochs": EPOCHS, "rows": rows})
+def try_setting(method: str, setting: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
+    name = "-".join(str(value) for value in setting.values())
+    bench = spare.bench(
+        "cmnist",
+        methods=[method],
+        seeds=[0],
+        out=given.out / "runs" / f"{method}-{name}",
+        data=given.data,
+        jobs=1,
+        report=False,
+        **{"epochs": EPOCHS} | setting,
+    )
+    record = bench.runs[0].record
+    scores = record["scores"]["val"]["selected"]
+    row = {
+        "method": method,
+        "setting": setting,
+        "worst_group": record["notes"].get("worst_group_of_c", scores["worst_group"]),
+        "average": scores["average"],
+        "epoch": record["selected_epoch"],
+        "examples_seen": record["examples_seen"],
+        "commit": record["code"]["commit"],
+    }
+    print(
+        f"{method:7} {setting}  worst group {100 * row['worst_group']:.1f}  average "
+        f"{100 * row['average']:.1f}  epoch {row['epoch']}",
+        flush=True,
+    )
+    return row
 
 
 if __name__ == "__main__":
