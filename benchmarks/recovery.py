@@ -1,11 +1,13 @@
 """Who finds the minorities, and when: each inference on the outputs of a plain model, by epoch.
 
-    python benchmarks/recovery.py --data FOLDER [--seeds 0,1,2] [--epochs 5] [--out FOLDER]
+    python benchmarks/recovery.py [--task cmnist] [--data FOLDER] [--seeds 0,1,2] [--epochs 5]
+        [--set NAME=VALUE ...] [--out FOLDER]
 
-Colored MNIST, plain training with the preset's early settings. After every epoch the same outputs
-go to SPARE (clusters of each class), JTT (mistakes) and EIIL (environments). True colors only
-score them: the share of the minorities that is taken for majority, and of the majorities that is
-taken for minority. Writes recovery.json and recovery.png.
+Plain training, as SPARE's early model. After every epoch the same outputs go to SPARE (clusters of
+each class), JTT (mistakes) and EIIL (environments). True attributes only score them: the share of
+the minorities that is taken for majority, and of the majorities that is taken for minority. Where
+there are two shortcuts, a minority is what contradicts one, the other, or both, each counted for
+itself. Writes TASK.json and TASK.png.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,78 +24,102 @@ import numpy as np
 import torch
 from data import load
 
-from spare.datasets import cmnist
+from spare.data.task import Task
 from spare.errors import SpareWarning
 from spare.files.writing import write_json
 from spare.groups.clusters import infer_groups
 from spare.groups.environments import environments
 from spare.groups.mistakes import mistakes
+from spare.groups.result import Groups
+from spare.methods.reference import early_settings
 from spare.training.batches import shuffled
-from spare.training.metrics import true_minority
+from spare.training.metrics import inferred_minority, true_minority
 from spare.training.outputs import Outputs
-from spare.training.settings import Settings
 from spare.training.stages import Stages
 
-#: From a plain model's outputs and the labels to the examples that are inferred as minority.
-INFERENCES: dict[str, Callable[[Outputs, np.ndarray], np.ndarray]] = {
-    "spare": lambda outputs, labels: ~infer_groups(outputs.probabilities, labels).in_majority(),
-    "jtt": lambda outputs, labels: mistakes(outputs.logits, labels),
-    "eiil": lambda outputs, labels: environments(outputs.logits, labels, steps=0) == 1,
+#: From a plain model's outputs, the labels and the true minority to what is inferred as minority.
+#: Clusters have no names, so that the true minority says which of two is meant.
+INFERENCES: dict[str, Callable[[Outputs, np.ndarray, np.ndarray], np.ndarray]] = {
+    "spare": lambda outputs, labels, minority: inferred_minority(
+        clusters(outputs, labels), minority
+    ),
+    "jtt": lambda outputs, labels, minority: mistakes(outputs.logits, labels),
+    "eiil": lambda outputs, labels, minority: environments(outputs.logits, labels, steps=0) == 1,
 }
+
+
+def clusters(outputs: Outputs, labels: np.ndarray) -> Groups:
+    return infer_groups(outputs.probabilities, labels)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--task", default="cmnist")
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--palette", default="paper", choices=sorted(cmnist.PALETTES))
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("runs/recovery"))
-    arguments = parser.parse_args()
+    given = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", SpareWarning)
     rows = []
-    for seed in map(int, arguments.seeds.split(",")):
+    for seed in map(int, given.seeds.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            rows += infer_after_every_epoch(seed, Path(folder), arguments)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    write_json(arguments.out / "recovery.json", {"palette": arguments.palette, "rows": rows})
-    plot(rows, arguments.out / "recovery.png")
+            rows += infer_after_every_epoch(seed, Path(folder), given)
+    given.out.mkdir(parents=True, exist_ok=True)
+    write_json(given.out / f"{given.task}.json", {"set": given.set, "rows": rows})
+    plot(rows, given.out / f"{given.task}.png")
     print_means(rows)
 
 
 def infer_after_every_epoch(
-    seed: int, folder: Path, arguments: argparse.Namespace
-) -> list[dict[str, Any]]:
-    task, _ = load("cmnist", arguments.data, {"palette": arguments.palette}, seed)
+    seed: int, folder: Path, given: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    choices = dict(pair.split("=", 1) for pair in given.set)
+    task, plan = load(given.task, given.data, choices, seed)
     labels = np.asarray(task.train.labels)
-    minority = true_minority(task, task.train)
+    minority, kinds = true_minority(task, task.train), minorities(task)
+    settings = early_settings(plan.settings, plan.options.early_lr, plan.options.early_weight_decay)
     blind = task.as_seen_by("none")
-    stages = Stages(seed=seed, settings=Settings(), folder=folder, judge=lambda epoch: ({}, {}))
-    rows = []
-    for epoch in range(1, arguments.epochs + 1):
+    stages = Stages(seed=seed, settings=settings, folder=folder, judge=lambda epoch: ({}, {}))
+    for epoch in range(1, given.epochs + 1):
         model = stages.train(
             f"early/{epoch}",
             blind,
-            shuffled(len(labels), stages.settings.batch_size),
-            settings=replace(stages.settings, epochs=epoch),
+            shuffled(len(labels), settings.batch_size),
+            settings=replace(settings, epochs=epoch),
             continues=f"early/{epoch - 1}" if epoch > 1 else "",
         )
         outputs = stages.outputs(model, blind.train)
         for name, infer in INFERENCES.items():
-            inferred = infer(outputs, labels)
-            rows.append(
-                {
+            inferred = infer(outputs, labels, minority)
+            for kind, examples in kinds.items():
+                yield {
                     "seed": seed,
                     "epoch": epoch,
                     "inference": name,
-                    "minority": int(minority.sum()),
-                    "minority_missed": int((minority & ~inferred).sum()),
+                    "kind": kind,
+                    "minority": int(examples.sum()),
+                    "minority_missed": int((examples & ~inferred).sum()),
                     "majority": int((~minority).sum()),
                     "majority_taken": int((~minority & inferred).sum()),
                 }
-            )
-    return rows
+
+
+def minorities(task: Task) -> dict[str, np.ndarray]:
+    """The minority examples, by the shortcuts that they contradict where there are several."""
+    holds = task.holds(task.train)
+    if len(holds) < 2:
+        return {"minority": true_minority(task, task.train)}
+    broken = np.stack([~held for held in holds.values()], axis=1)
+    return {
+        " and ".join(name for name, is_broken in zip(holds, pattern, strict=True) if is_broken): (
+            broken == pattern
+        ).all(axis=1)
+        for pattern in np.unique(broken, axis=0)
+        if pattern.any()
+    }
 
 
 def print_means(rows: list[dict[str, Any]]) -> None:
@@ -101,42 +127,44 @@ def print_means(rows: list[dict[str, Any]]) -> None:
     epochs = sorted({row["epoch"] for row in rows})
     print("inference  " + "  ".join(f"epoch {epoch:<7}" for epoch in epochs))
     for name in INFERENCES:
-        cells = []
-        for epoch in epochs:
-            seeds = [r for r in rows if (r["inference"], r["epoch"]) == (name, epoch)]
-            missed = np.mean([100 * r["minority_missed"] / r["minority"] for r in seeds])
-            taken = np.mean([100 * r["majority_taken"] / r["majority"] for r in seeds])
-            cells.append(f"{missed:5.1f} / {taken:4.1f}")
-        print(f"{name:9}  " + "   ".join(cells))
+        for kind in dict.fromkeys(row["kind"] for row in rows):
+            cells = [
+                f"{share(rows, name, epoch, kind, 'minority_missed', 'minority'):5.1f} / "
+                f"{share(rows, name, epoch, kind, 'majority_taken', 'majority'):4.1f}"
+                for epoch in epochs
+            ]
+            print(f"{name:9}  " + "   ".join(cells) + f"   {kind}")
+
+
+def share(
+    rows: list[dict[str, Any]], inference: str, epoch: int, kind: str, part: str, whole: str
+) -> float:
+    """In %, mean over seeds."""
+    wanted = (inference, epoch, kind)
+    seeds = [row for row in rows if (row["inference"], row["epoch"], row["kind"]) == wanted]
+    return float(np.mean([100 * row[part] / max(row[whole], 1) for row in seeds]))
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
-    """One panel per kind of mistake: bars by epoch, one color per inference."""
+    """One panel per kind of minority and one for the majority: bars by epoch, one color each."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 3), layout="constrained")
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    panels = [
+        *((kind, "minority_missed", "minority", f"{kind}: taken for majority") for kind in kinds),
+        (kinds[0], "majority_taken", "majority", "majority: taken for minority"),
+    ]
+    figure = Figure(figsize=(1 + 3.2 * len(panels), 3), layout="constrained")
     epochs = sorted({row["epoch"] for row in rows})
     width = 0.8 / len(INFERENCES)
-    for axes, part, what, title in zip(
-        figure.subplots(1, 2),
-        ("minority", "majority"),
-        ("missed", "taken"),
-        ("minority inferred as majority", "majority inferred as minority"),
-        strict=True,
+    for axes, (kind, part, whole, title) in zip(
+        figure.subplots(1, len(panels)), panels, strict=True
     ):
         for number, name in enumerate(INFERENCES):
-            means = [
-                np.mean(
-                    [
-                        100 * row[f"{part}_{what}"] / row[part]
-                        for row in rows
-                        if (row["inference"], row["epoch"]) == (name, epoch)
-                    ]
-                )
-                for epoch in epochs
-            ]
-            axes.bar(np.array(epochs) + (number - 1) * width, means, width, label=name)
-        axes.set_title(title, fontsize=10)
+            shares = [share(rows, name, epoch, kind, part, whole) for epoch in epochs]
+            axes.bar(np.array(epochs) + (number - 1) * width, shares, width, label=name)
+        axes.set_title(title.replace("_", " "), fontsize=10)
+        axes.set_xticks(epochs)
         axes.set_xlabel("epochs of plain training")
         axes.set_ylabel("% of the examples")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False)
