@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def try_setting(method: str, setting: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
-    name = "-".join(str(value) for value in setting.values())
+    name = "-".join(f"{key}={value}" for key, value in setting.items())
     bench = spare.bench(
         "cmnist",
         methods=[method],
