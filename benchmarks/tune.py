@@ -1,31 +1,37 @@
-"""Tune each method's own hyperparameters on Colored MNIST where its paper gives none for it.
+"""Tune each method's own hyperparameters where its paper gives none, on validation.
 
     python benchmarks/tune.py --data FOLDER [--methods jtt,eiil] [--jobs 2] [--out results/tuning]
+    python benchmarks/tune.py --study sampling --task FEATURES.npz --out results/tuning-sampling
 
-One rule for all: seed 0, half the epochs of the preset, and the best worst group on validation, at
+**cmnist**, Colored MNIST. One rule for all: seed 0, half the epochs of the preset, and the best worst group on validation, at
 its best epoch, wins. The budget is at most eight settings per method: four to six where the first
 four left the winner inside of the grid, up to eight where it was at an edge (JTT's copies, DFR's
 base). DFR has no epochs to select: its base is what is tuned, and how long that is trained is one
 of the settings; its penalty is chosen within each run, by validation groups that it is not fitted
 to, and their worst is what counts. What all methods share (the learning rate, weight decay, moving
-average) stays as in the preset, except for that base. Test scores are not read.
+average) stays as in the preset, except for that base.
 
-Writes METHOD.json for each method. Settings that it already has are not tried again.
+**sampling**, SPARE's groups of features, given to three trainers: first what all have in common
+(learning rate and weight decay), the same four for each, then what only one has. The best mean over
+three seeds wins.
+
+Test scores are not read. Writes METHOD.json for each method. Settings that it already has are not tried again.
 """
 
 from __future__ import annotations
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import spare
 from spare.files.reading import read_json
 from spare.files.writing import write_json
 
-EPOCHS = 10
 #: Plain trainings that DFR fits a last layer to, short and long: with the preset's values, the
 #: paper's, CnC's, and a high rate with next to no decay, which learns rare examples by heart.
 BASES: list[dict[str, Any]] = [
@@ -42,7 +48,7 @@ BASES: list[dict[str, Any]] = [
     )
 ]
 #: What is tried; the sources of the ranges are on docs/lab-notes.md.
-GRIDS: dict[str, list[dict[str, Any]]] = {
+CMNIST: dict[str, list[dict[str, Any]]] = {
     # The first four ended at an edge of the copies, 500, with one T. An epoch of 1,000 copies is as
     # long as ten of plain training.
     "jtt": [
@@ -84,49 +90,87 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "dfr": BASES,
     "dfr_val": BASES,
 }
+RATES = [{"lr": rate, "weight_decay": decay} for rate in (0.001, 0.003) for decay in (0.01, 1.0)]
+SAMPLING: dict[str, list[dict[str, Any]]] = {
+    "spare": RATES,
+    "spare+jtt": [
+        *RATES,
+        *({"weight_decay": decay, "upweight": n} for decay in (0.01, 1.0) for n in (5, 20)),
+    ],
+    "spare+gdro": [
+        *RATES,
+        *({"weight_decay": decay, "eta": eta} for decay in (0.01, 1.0) for eta in (0.1, 1.0)),
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Study:
+    seeds: tuple[int, ...]
+    #: What holds for every run.
+    settings: dict[str, Any]
+    #: By method.
+    grids: dict[str, list[dict[str, Any]]]
+
+
+STUDIES = {
+    "cmnist": Study((0,), {"epochs": 10}, CMNIST),
+    "sampling": Study((100, 101, 102), {"attributes": "place"}, SAMPLING),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--study", default="cmnist", choices=list(STUDIES))
+    parser.add_argument("--task", default="cmnist")
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--methods", default=",".join(GRIDS))
+    parser.add_argument("--methods", default="")
     parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
-    for method in given.methods.split(","):
+    study = STUDIES[given.study]
+    for method in given.methods.split(",") if given.methods else study.grids:
         file = given.out / f"{method}.json"
         rows = read_json(file)["rows"] if file.exists() else []
         known = [row["setting"] for row in rows]
-        missing = [setting for setting in GRIDS[method] if setting not in known]
+        missing = [setting for setting in study.grids[method] if setting not in known]
         with ThreadPoolExecutor(given.jobs) as pool:
-            rows += pool.map(partial(try_setting, method, given=given), missing)
+            rows += pool.map(partial(try_setting, study, method, given), missing)
         best = max(rows, key=lambda row: row["worst_group"])
         rows = [row | {"chosen": row is best} for row in rows]
-        write_json(file, {"split": "val", "epochs": EPOCHS, "rows": rows})
+        write_json(
+            file, {"split": "val", "seeds": study.seeds, "set": study.settings, "rows": rows}
+        )
 
 
-def try_setting(method: str, setting: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
+def try_setting(
+    study: Study, method: str, given: argparse.Namespace, setting: dict[str, Any]
+) -> dict[str, Any]:
     name = "-".join(f"{key}={value}" for key, value in setting.items())
     bench = spare.bench(
-        "cmnist",
+        given.task,
         methods=[method],
-        seeds=[0],
+        seeds=list(study.seeds),
         out=given.out / "runs" / f"{method}-{name}",
         data=given.data,
         jobs=1,
         report=False,
-        **{"epochs": EPOCHS} | setting,
+        **study.settings | setting,
     )
-    record = bench.runs[0].record
-    scores = record["scores"]["val"]["selected"]
+    records = [run.record for run in bench.runs]
+    scores = [record["scores"]["val"]["selected"] for record in records]
+    worst = [
+        record["notes"].get("worst_group_of_c", of_run["worst_group"])
+        for record, of_run in zip(records, scores, strict=True)
+    ]
     row = {
         "method": method,
         "setting": setting,
-        "worst_group": record["notes"].get("worst_group_of_c", scores["worst_group"]),
-        "average": scores["average"],
-        "epoch": record["selected_epoch"],
-        "examples_seen": record["examples_seen"],
-        "commit": record["code"]["commit"],
+        "worst_group": mean(worst),
+        "average": mean(of_run["average"] for of_run in scores),
+        "epoch": records[0]["selected_epoch"],
+        "examples_seen": records[0]["examples_seen"],
+        "commit": records[0]["code"]["commit"],
     }
     print(
         f"{method:7} {setting}  worst group {100 * row['worst_group']:.1f}  average "
