@@ -3,19 +3,20 @@
     python benchmarks/tune.py --data FOLDER [--methods jtt,eiil] [--jobs 2] [--out results/tuning]
     python benchmarks/tune.py --study sampling --task FEATURES.npz --out results/tuning-sampling
 
-**cmnist**, Colored MNIST. One rule for all: seed 0, half the epochs of the preset, and the best worst group on validation, at
-its best epoch, wins. The budget is at most eight settings per method: four to six where the first
-four left the winner inside of the grid, up to eight where it was at an edge (JTT's copies, DFR's
-base). DFR has no epochs to select: its base is what is tuned, and how long that is trained is one
-of the settings; its penalty is chosen within each run, by validation groups that it is not fitted
-to, and their worst is what counts. What all methods share (the learning rate, weight decay, moving
-average) stays as in the preset, except for that base.
+**cmnist**, Colored MNIST. One rule for all: seed 0, half the epochs of the preset, and the best
+worst group on validation, at its best epoch, wins. The budget is at most eight settings per method:
+four to six where the first four left the winner inside of the grid, up to eight where it was at an
+edge (JTT's copies, DFR's base). DFR has no epochs to select: its base is what is tuned, and how
+long that is trained is one of the settings; its penalty is chosen within each run, by validation
+groups that it is not fitted to, and their worst is what counts. What all methods share (the
+learning rate, weight decay, moving average) stays as in the preset, except for that base.
 
 **sampling**, SPARE's groups of features, given to three trainers: first what all have in common
 (learning rate and weight decay), the same four for each, then what only one has. The best mean over
 three seeds wins.
 
-Test scores are not read. Writes METHOD.json for each method. Settings that it already has are not tried again.
+Test scores are not read. Writes METHOD.json for each method. Settings that it already has are not
+tried again.
 """
 
 from __future__ import annotations
