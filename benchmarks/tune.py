@@ -32,6 +32,7 @@ from typing import Any
 import spare
 from spare.files.reading import read_json
 from spare.files.writing import write_json
+from spare.runs.grid import RunsFailed
 
 #: Plain trainings that DFR fits a last layer to, short and long: with the preset's values, the
 #: paper's, CnC's, and a high rate with next to no decay, which learns rare examples by heart.
@@ -148,16 +149,20 @@ def try_setting(
     study: Study, method: str, given: argparse.Namespace, setting: dict[str, Any]
 ) -> dict[str, Any]:
     name = "-".join(f"{key}={value}" for key, value in setting.items())
-    bench = spare.bench(
-        given.task,
-        methods=[method],
-        seeds=list(study.seeds),
-        out=given.out / "runs" / f"{method}-{name}",
-        data=given.data,
-        jobs=1,
-        report=False,
-        **study.settings | setting,
-    )
+    try:
+        bench = spare.bench(
+            given.task,
+            methods=[method],
+            seeds=list(study.seeds),
+            out=given.out / "runs" / f"{method}-{name}",
+            data=given.data,
+            jobs=1,
+            report=False,
+            **study.settings | setting,
+        )
+    except RunsFailed as error:  # a rate at which training diverges
+        print(f"{method:7} {setting}  {error}", flush=True)
+        return {"method": method, "setting": setting, "worst_group": 0.0, "failed": str(error)}
     records = [run.record for run in bench.runs]
     scores = [record["scores"]["val"]["selected"] for record in records]
     worst = [
