@@ -88,7 +88,7 @@ CMNIST: dict[str, list[dict[str, Any]]] = {
         {"contrast_weight": 0.75, "contrast_temperature": 0.1},
     ],
     "lff": [{"gce_q": 0.7}, {"gce_q": 0.5}, {"gce_q": 0.9}, {"gce_q": 0.7, "lr": 0.001}],
-    "ssa": [{"attribute_lr": rate} for rate in (0.001, 0.003, 0.01, 0.03)],
+    "ssa": [{"attribute_lr": rate} for rate in (0.0003, 0.001, 0.003, 0.01, 0.03)],
     "dfr": BASES,
     "dfr_val": BASES,
 }
@@ -98,6 +98,8 @@ SAMPLING: dict[str, list[dict[str, Any]]] = {
     "spare+jtt": [
         *RATES,
         *({"weight_decay": decay, "upweight": n} for decay in (0.01, 1.0) for n in (5, 20)),
+        # With the strong decay the default, 50, was at an edge.
+        *({"weight_decay": 1.0, "upweight": n} for n in (100, 200, 500)),
     ],
     "spare+gdro": [
         *RATES,
