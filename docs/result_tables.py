@@ -78,6 +78,12 @@ def minus(study: str, method: str, other: str, what: str = "worst_group") -> str
     return f"{100 * sum(values[0][s] - values[1][s] for s in both) / len(both):+.1f}"
 
 
+def minus_between(study: str, other: str, method: str) -> str:
+    """How many points a method has more in one study than in another."""
+    means = [row_of(name, method)["selected"]["worst_group"]["mean"] for name in (study, other)]
+    return f"{100 * (means[0] - means[1]):.1f}"
+
+
 def of_seeds(study: str, method: str, what: str, choose: Callable[..., float]) -> str:
     """The smallest or largest score over the seeds."""
     return f"{100 * choose(_at(row_of(study, method)['selected'], what)['values']):.1f}"
@@ -215,16 +221,17 @@ def gaps_table(rows: list[Row]) -> list[str]:
     return as_table(lines)
 
 
-def tuning() -> str:
+def tuning(folder: str = "tuning") -> str:
     """What benchmarks/tune.py found, one file per method; the chosen setting in bold."""
     lines = [["method", "settings tried: worst group on validation"]]
-    files = {path.stem: path for path in (RESULTS / "tuning").glob("*.json")}
+    files = {path.stem: path for path in (RESULTS / folder).glob("*.json")}
     for method in sorted(files, key=position):
         tried = []
         for row in read_json(files[method])["rows"]:
             setting = ", ".join(f"{key} {value}" for key, value in row["setting"].items())
             mark = "**" if row.get("chosen") else ""
-            tried.append(f"{mark}{setting}: {100 * row['worst_group']:.1f}{mark}")
+            found = "diverges" if "failed" in row else f"{100 * row['worst_group']:.1f}"
+            tried.append(f"{mark}{setting}: {found}{mark}")
         lines.append([method, "; ".join(tried)])
     return "\n".join(as_table(lines))
 
