@@ -13,7 +13,7 @@ from spare.errors import unknown
 from spare.models import Classifier
 from spare.models.classifier import device_of
 from spare.processes.world import World, current
-from spare.training.device import enough_memory, in_precision, sent, to_host
+from spare.training.device import enough_memory, in_precision, to_host
 from spare.training.loading import evaluation_batches
 from spare.training.settings import Settings
 
@@ -73,8 +73,8 @@ def outputs(
     parts = [_rows(len(split), size, world, rank) for rank in range(world.size)]
     mine = parts[world.rank]
     # A process without a batch takes one example, of which nothing is kept: for the shape.
-    count, batches = evaluation_batches(split, size, settings.workers, mine or range(1))
     device = device_of(model)
+    count, batches = evaluation_batches(split, size, settings.workers, device, mine or range(1))
     logits: list[Tensor] = []
     kept: list[Tensor] = []
     was_training = model.training
@@ -85,7 +85,6 @@ def outputs(
         enough_memory(device, *evaluation_memory(settings.eval_batch_size)),
     ):
         for step, x in enumerate(batches, start=1):
-            x = sent(x, device)
             hidden = model.features(x) if isinstance(model, Classifier) else x
             head = model.head if isinstance(model, Classifier) else model
             if features:
