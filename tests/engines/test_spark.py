@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import spare
-from spare.engines import spark
+from spare.engines import spark, spark_large
 from spare.errors import DataError, InputError
 from tests.engines.test_files import damaged, write
 from tests.engines.test_processes import two_classes
@@ -66,6 +66,7 @@ def test_a_class_that_fits_no_worker_is_clustered_by_mllib(with_spark, tmp_path,
     outputs, labels = two_classes(1500)
     write(tmp_path / "outputs.parquet", outputs, labels, lists=True)
     monkeypatch.setattr(spark, "FITS", 8 * 4 * 1000)  # the larger class has more rows than this
+    monkeypatch.setattr(spark_large, "scored_together", lambda ks: [[i] for i in range(len(ks))])
     found = spare.cluster_outputs(
         tmp_path / "outputs.parquet",
         engine="spark",
@@ -79,6 +80,21 @@ def test_a_class_that_fits_no_worker_is_clustered_by_mllib(with_spark, tmp_path,
     for k, score in found.evidence["c3"].scores.items():
         assert score == pytest.approx(here.evidence["c3"].scores[k], abs=0.01)
     assert found.evidence["c8"] == here.evidence["c8"]
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("k", "note"), [(None, "all outputs are identical"), (1, "")])
+def test_a_large_class_of_one_cluster_is_one(k, note, with_spark, tmp_path, monkeypatch):
+    outputs = np.full((60, 2), 0.5) if k is None else two_classes(45)[0]
+    write(tmp_path / "outputs.parquet", outputs, np.zeros(60, dtype=int))
+    monkeypatch.setattr(spark, "FITS", 100)
+    found = spare.cluster_outputs(
+        tmp_path / "outputs.parquet", engine="spark", master="local[2,3]", out=tmp_path / "out", k=k
+    )
+    assert found.evidence["c0"].sizes == [60]
+    assert found.evidence["c0"].note.startswith(note)
+    assert not clusters_in_order(found)[1].any()
 
 
 @pytest.mark.long
