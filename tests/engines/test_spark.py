@@ -38,7 +38,6 @@ def clusters_in_order(found):
     return table["id"].to_numpy(), table["cluster"].to_numpy(), table["probability"].to_numpy()
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_classes_that_fit_a_worker_are_clustered_as_in_memory(with_spark, tmp_path):
     outputs, labels = two_classes(900)
@@ -60,7 +59,6 @@ def test_classes_that_fit_a_worker_are_clustered_as_in_memory(with_spark, tmp_pa
     ]
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_class_that_fits_no_worker_is_clustered_by_mllib(with_spark, tmp_path, monkeypatch):
     outputs, labels = two_classes(1500)
@@ -97,7 +95,6 @@ def test_a_large_class_of_one_cluster_is_one(k, note, with_spark, tmp_path, monk
     assert not clusters_in_order(found)[1].any()
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_worker_that_is_lost_is_replaced_with_the_same_result(with_spark, tmp_path, monkeypatch):
     outputs, labels = two_classes(300)
@@ -135,7 +132,6 @@ class Dying(KMeans):
     assert (clusters_in_order(found)[1] == here.ids).all()
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_what_a_worker_refuses_is_its_own_sentence(with_spark, tmp_path):
     write(tmp_path / "outputs.parquet", *two_classes(300))
