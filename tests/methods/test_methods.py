@@ -157,6 +157,18 @@ def test_spare_as_published_clusters_the_outputs_of_one_epoch(toy, stage_calls):
         assert (inferred.early_outputs[-1].predicted == points.argmax(1).numpy()).all()
 
 
+def test_every_split_is_evaluated_once_however_many_classes_there_are(toy, monkeypatch):
+    counted, whole = [], Stages.outputs
+
+    def count(self, trained, split, **more):
+        counted.append(len(split))
+        return whole(self, trained, split, **more)
+
+    monkeypatch.setattr(Stages, "outputs", count)
+    fit(METHODS["spare_paper"], toy, METHODS["spare_paper"].options(separate_at=1))
+    assert counted == [len(split) for split in toy.splits().values()]
+
+
 def looking(toy, monkeypatch, clarities, **options):
     """A separation whose looks find these clarities: by look, then by class."""
     found = iter(clarities)

@@ -115,12 +115,12 @@ def early_outputs(
     )
     if labels is None:
         return found
-    logits, points = as_logits(probabilities), np.zeros((len(labels), 2), dtype=np.float32)
+    points = np.zeros((len(labels), 2), dtype=np.float32)
     # Every process looks at the same classes in the same order, also at those of others alone.
     rows_here = rows_by_class(labels)
     for label in np.unique(here.gather(labels)).tolist():
         rows = rows_here.get(label, np.empty(0, dtype=np.int64))
-        points[rows] = two_components(shared(logits[rows]))
+        points[rows] = two_components(shared(as_logits(probabilities[rows])))
     return replace(found, points=here.gather(points))
 
 

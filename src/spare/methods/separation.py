@@ -172,7 +172,8 @@ class Separation:
 
     def _joined(self, labels: np.ndarray, of: Callable[[Look], Tensor]) -> Tensor:
         """Every example's row by the look that its class keeps."""
-        by_look = {id(look): of(look) for look in self.chosen.values()}
+        looks = {id(look): look for look in self.chosen.values()}  # which classes may share
+        by_look = {key: of(look) for key, look in looks.items()}
         joined = torch.zeros_like(next(iter(by_look.values())))
         for label, rows in rows_by_class(labels).items():
             joined[rows] = by_look[id(self.chosen[label])][rows]
