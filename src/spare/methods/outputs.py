@@ -78,9 +78,9 @@ def infer(task: Task, stages: Stages, options: ClusteringOptions) -> Inferred:
     }
     labels, mine = np.asarray(task.train.labels), stages.share_of(task.train)
     probabilities = as_clustered(outputs["train"], "softmax").numpy()[mine]
-    early = early_outputs(None, probabilities, labels[mine])
+    predicted = shared(probabilities).gather(probabilities.argmax(1))
     groups, blocks = clustered(
-        outputs["train"][mine], labels[mine], labels, early.predicted, task, stages, options
+        outputs["train"][mine], labels[mine], labels, predicted, task, stages, options
     )
     if weighs_by_evidence(options) and not believed(blocks.values()):
         groups = groups.with_powers(dict.fromkeys(groups.evidence, 0.0))
@@ -95,7 +95,7 @@ def infer(task: Task, stages: Stages, options: ClusteringOptions) -> Inferred:
         held_out,
         {"separated_at": None},
         blocks=blocks,
-        early_outputs=(early,),
+        early_outputs=(early_outputs(None, probabilities, labels[mine]),),
     )
 
 
