@@ -1,7 +1,7 @@
 # make demo      set-up (virtual environment and package: 2 minutes), then a first look: 1 minute
 # make test      the same set-up, then every check that CI runs: 5 minutes on two cores
 # make long      the tests that take longer than that
-# make spark     the tests of the Spark engine, after installing it, and Java where that is possible
+# make spark     the tests of the Spark engine alone, all of them
 # make check-all the tool hurt on purpose, four hours (ONLY=kills,disks for some); docs/reliability.md
 # make results   the tables of docs/results.md and README.md, from results/
 # make clean     removes the virtual environment and runs/
@@ -11,12 +11,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test types unit browser long spark check-all results clean
+.PHONY: demo test types unit browser java long spark check-all results clean
 
 demo: $(READY)
 	$(BIN)/spare demo
 
-test: $(READY) browser
+test: $(READY) browser java
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types unit
@@ -34,14 +34,19 @@ browser:
 		{ apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || \
 		echo "chromium is missing and could not be installed: the tests that need it are skipped"
 
-long: $(READY)
-	$(BIN)/python -m pytest -m long
-
-spark: $(READY)
+# Spark is tested where there is Java; where it, or pyspark, cannot be installed, those are skipped.
+java: $(READY)
 	@command -v java >/dev/null || \
 		{ apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless; } >/dev/null 2>&1 || \
 		echo "Java is missing and could not be installed: the tests that need it are skipped"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
+	@! command -v java >/dev/null || $(BIN)/python -c 'import pyspark' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]' || \
+		echo "pyspark could not be installed: the tests that need it are skipped"
+
+long: $(READY)
+	$(BIN)/python -m pytest -m long
+
+spark: java
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "long or not long" -rs tests/engines/test_spark.py
 
 # atheris has wheels for few versions of Python: without it, only the fuzzing fails.

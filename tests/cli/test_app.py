@@ -33,6 +33,25 @@ def test_help_names_every_verb_and_version_is_the_packages(capsys):
     assert call(capsys, "--version")[1].strip() == spare.__version__
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["bench", "digits"], ["demo"], ["discover", "outputs.parquet", "--engine", "streaming"]],
+)
+def test_what_is_for_one_process_is_refused_in_all_that_torchrun_starts(
+    words, capsys, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    for rank in "01":
+        about = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+        for name, value in about.items():
+            monkeypatch.setenv(name, value)
+        code, _, err = call(capsys, *words)
+        assert code == 1
+        assert f"spare {words[0]}" in err
+        assert "is for one process" in err
+    assert not list(tmp_path.iterdir())
+
+
 NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did you mean {!r}?"
 
 

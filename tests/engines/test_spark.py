@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import spare
-from spare.engines import spark
+from spare.engines import spark, spark_large
 from spare.errors import DataError, InputError
 from tests.engines.test_files import damaged, write
 from tests.engines.test_processes import two_classes
@@ -38,7 +38,6 @@ def clusters_in_order(found):
     return table["id"].to_numpy(), table["cluster"].to_numpy(), table["probability"].to_numpy()
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_classes_that_fit_a_worker_are_clustered_as_in_memory(with_spark, tmp_path):
     outputs, labels = two_classes(900)
@@ -60,12 +59,12 @@ def test_classes_that_fit_a_worker_are_clustered_as_in_memory(with_spark, tmp_pa
     ]
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_class_that_fits_no_worker_is_clustered_by_mllib(with_spark, tmp_path, monkeypatch):
     outputs, labels = two_classes(1500)
     write(tmp_path / "outputs.parquet", outputs, labels, lists=True)
     monkeypatch.setattr(spark, "FITS", 8 * 4 * 1000)  # the larger class has more rows than this
+    monkeypatch.setattr(spark_large, "scored_together", lambda ks: [[i] for i in range(len(ks))])
     found = spare.cluster_outputs(
         tmp_path / "outputs.parquet",
         engine="spark",
@@ -82,6 +81,20 @@ def test_a_class_that_fits_no_worker_is_clustered_by_mllib(with_spark, tmp_path,
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("k", "note"), [(None, "all outputs are identical"), (1, "")])
+def test_a_large_class_of_one_cluster_is_one(k, note, with_spark, tmp_path, monkeypatch):
+    outputs = np.full((60, 2), 0.5) if k is None else two_classes(45)[0]
+    write(tmp_path / "outputs.parquet", outputs, np.zeros(60, dtype=int))
+    monkeypatch.setattr(spark, "FITS", 100)
+    found = spare.cluster_outputs(
+        tmp_path / "outputs.parquet", engine="spark", master="local[2,3]", out=tmp_path / "out", k=k
+    )
+    assert found.evidence["c0"].sizes == [60]
+    assert found.evidence["c0"].note.startswith(note)
+    assert not clusters_in_order(found)[1].any()
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_worker_that_is_lost_is_replaced_with_the_same_result(with_spark, tmp_path, monkeypatch):
     outputs, labels = two_classes(300)
@@ -119,7 +132,6 @@ class Dying(KMeans):
     assert (clusters_in_order(found)[1] == here.ids).all()
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_what_a_worker_refuses_is_its_own_sentence(with_spark, tmp_path):
     write(tmp_path / "outputs.parquet", *two_classes(300))

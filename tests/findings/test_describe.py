@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spare.findings.describe import components, describe_groups
+from spare.findings.describe import describe_groups
 from spare.groups.result import groups_from_parts
 from spare.groups.weights import importance_weights
-from spare.methods.method import EarlyOutputs
+from spare.methods.outputs import early_outputs
 from tests.conftest import toy_task
 
 
@@ -51,7 +51,7 @@ def test_clusters_are_described_by_the_last_model_and_followed_over_epochs(task)
     place = task.train.attributes["place"]
     wrong = np.where(place[:, None] == np.arange(2), 0.9, 0.1)  # goes by the place
     right = np.where(task.train.labels[:, None] == np.arange(2), 0.8, 0.2)
-    early = [EarlyOutputs(1, wrong), EarlyOutputs(2, right), EarlyOutputs(1, wrong)]
+    early = [early_outputs(1, wrong), early_outputs(2, right), early_outputs(1, wrong)]
     described = describe_groups(task, groups, np.full(400, 1 / 400), early)
     majority, minority = described["left"]["clusters"]
     assert (majority["accuracy"], majority["mistaken_for"]) == (1.0, None)
@@ -69,10 +69,10 @@ def test_components_tell_the_mistaken_from_the_rest():
     taken_for = np.where(np.arange(120) % 10 == 0, (labels + 1) % 3, labels)
     logits = rng.normal(0, 0.2, (120, 3)) + 4 * (taken_for[:, None] == np.arange(3))
     probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    points = components(probabilities, labels)
+    points = early_outputs(1, probabilities, labels).points
     for label in range(3):
         mistaken = (labels == label) & (taken_for != label)
         rest = (labels == label) & (taken_for == label)
         assert np.abs(points[mistaken, 0]).min() > np.abs(points[rest, 0]).max()
-    two = components(probabilities[:, :2] / probabilities[:, :2].sum(1, keepdims=True), labels % 2)
-    assert (np.abs(two[:, 1]) < 1e-5).all()
+    of_two = probabilities[:, :2] / probabilities[:, :2].sum(1, keepdims=True)
+    assert (np.abs(early_outputs(1, of_two, labels % 2).points[:, 1]) < 1e-5).all()

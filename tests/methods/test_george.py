@@ -71,7 +71,8 @@ def test_the_features_are_those_of_the_last_epoch_or_of_the_best_average(
     assert inferred.notes["separated_at"] == inferred.early_epoch == epoch
     trained.model.load_state_dict(state)
     of_split = {
-        name: outputs(trained.model, split, settings) for name, split in toy.splits().items()
+        name: outputs(trained.model, split, settings, features=True)
+        for name, split in toy.splits().items()
     }
     expected = infer_strata(
         of_split["train"].features,

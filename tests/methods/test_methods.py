@@ -13,8 +13,9 @@ from spare.errors import InputError, SpareWarning
 from spare.groups.clusters import infer_groups
 from spare.groups.result import groups_from_parts
 from spare.methods import METHODS, method_named, separation
-from spare.methods.separation import separate, smallest_recall
+from spare.methods.separation import separate
 from spare.methods.spare import sampling_probabilities
+from spare.training.metrics import smallest_recall
 from spare.training.settings import Settings
 from spare.training.stages import Stages
 from tests.conftest import sampled_rows, toy_task
@@ -152,7 +153,20 @@ def test_spare_as_published_clusters_the_outputs_of_one_epoch(toy, stage_calls):
         assert (inferred.groups.ids == groups.ids).all()
         assert inferred.groups.evidence == groups.evidence
         assert inferred.early_epoch == inferred.early_outputs[-1].epoch == epoch
-        assert inferred.early_outputs[-1].probabilities == pytest.approx(points.numpy())
+        assert inferred.early_outputs[-1].confidence == pytest.approx(points.numpy().max(1))
+        assert (inferred.early_outputs[-1].predicted == points.argmax(1).numpy()).all()
+
+
+def test_every_split_is_evaluated_once_however_many_classes_there_are(toy, monkeypatch):
+    counted, whole = [], Stages.outputs
+
+    def count(self, trained, split, **more):
+        counted.append(len(split))
+        return whole(self, trained, split, **more)
+
+    monkeypatch.setattr(Stages, "outputs", count)
+    fit(METHODS["spare_paper"], toy, METHODS["spare_paper"].options(separate_at=1))
+    assert counted == [len(split) for split in toy.splits().values()]
 
 
 def looking(toy, monkeypatch, clarities, **options):
@@ -185,12 +199,14 @@ def test_each_class_keeps_the_look_at_which_it_was_clearest(toy, monkeypatch):
         rows = toy.train.labels == label
         codes = groups.ids[rows] - groups.evidence[label].first_id
         assert (found.groups.ids[rows] - found.groups.evidence[label].first_id == codes).all()
-    assert found.early_outputs()[-1].epoch == 2
     # What is kept of each example is what its class was clustered by.
-    kept = found.early_outputs()[-1].probabilities
+    kept = found.early_outputs(stages_for(), toy.train)[-1]
+    assert kept.epoch == 2
     for label, look in found.chosen.items():
         rows = toy.train.labels == label
-        assert kept[rows] == pytest.approx(look.logits.softmax(1).numpy()[rows])
+        probabilities = look.logits.softmax(1).numpy()[rows]
+        assert kept.confidence[rows] == pytest.approx(probabilities.max(1))
+        assert (kept.predicted[rows] == probabilities.argmax(1)).all()
 
 
 @pytest.mark.parametrize(
@@ -313,13 +329,13 @@ def test_cross_fitted_outputs_come_from_models_that_did_not_see_the_example(toy,
             trained_on[id(fitted)] = (fitted, set(task.train.inputs.rows.tolist()))
         return fitted
 
-    def spy_outputs(self, fitted, split):
+    def spy_outputs(self, fitted, split, **more):
         if id(fitted) in trained_on and hasattr(split.inputs, "rows"):
             rows = getattr(split.inputs, "rows", None)
             if rows is not None and split.inputs.inputs is toy.train.inputs:
                 assert not trained_on[id(fitted)][1] & set(rows.tolist())
                 scored.extend(rows.tolist())
-        return outputs(self, fitted, split)
+        return outputs(self, fitted, split, **more)
 
     monkeypatch.setattr(Stages, "train", spy_train)
     monkeypatch.setattr(Stages, "outputs", spy_outputs)
@@ -421,7 +437,6 @@ def test_every_learning_rate_that_was_tried_is_counted(toy, monkeypatch):
 def test_an_early_model_that_learned_nothing_or_everything_is_said(toy, monkeypatch, right, says):
     labels = toy.train.labels
     shown = np.where(np.arange(len(labels)) < round(right * len(labels)), labels, 1 - labels)
-    logits = torch.as_tensor(np.eye(2)[shown])
-    monkeypatch.setattr(separation.Separation, "logits", lambda self: logits)
+    monkeypatch.setattr(separation.Separation, "predicted", lambda self: shown)
     with pytest.warns(SpareWarning, match=says):
         fit(METHODS["spare"], toy)

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 
 import spare
+from spare.data.inputs import TensorInputs
+from spare.data.task import Split, Task
 from spare.errors import SpareError
 from spare.models import Classifier, build
 from spare.processes.world import joined
@@ -118,8 +120,75 @@ def stopped(rank, count, file, steps, name="normalized"):
 
 def outputs_of(rank, count, size):
     with joined():
-        found = outputs(build(TASK.build_model, (1,)), TASK.train, Settings(eval_batch_size=size))
+        found = outputs(
+            build(TASK.build_model, (1,)), TASK.train, Settings(eval_batch_size=size), features=True
+        )
         return found.logits.numpy(), found.features.numpy()
+
+
+def separated(rank, count, options):
+    """What SPARE finds, and the most rows of outputs that a process has gathered."""
+    from spare.methods.separation import SeparationOptions
+    from spare.methods.spare import infer
+    from spare.training.stages import Stages
+
+    gathered = _watch_gathering() if count > 1 else [0]
+    task = three_classes()
+    stages = Stages(
+        seed=0,
+        settings=Settings(epochs=4, batch_size=32, lr=0.05, eval_batch_size=100),
+        judge=lambda epoch: ({}, {}),
+    )
+    with joined():
+        found = infer(task, stages, SeparationOptions(**options))
+    return {
+        "ids": found.groups.ids,
+        "val": found.held_out["val"],
+        "predicted": found.early_outputs[-1].predicted,
+        "points": found.early_outputs[-1].points,
+        "sizes": [each.sizes for each in found.groups.evidence.values()],
+        "powers": list(found.groups.powers().values()),
+    }, max(gathered)
+
+
+def _watch_gathering():
+    """Every class counts as large from here on; how many rows each gathering gives is listed."""
+    from spare.engines.processes import SharedPoints
+    from spare.groups import one_class
+    from spare.processes.world import World
+
+    rows, of_points, of_world = [], SharedPoints.gather, World.gather
+
+    def gather(self, values):
+        found = of_points(self, values)
+        rows.append(len(found) if values.ndim > 1 and values.shape[1] > 2 else 0)
+        return found
+
+    def gather_tensors(self, values, lengths):
+        rows.append(sum(lengths))
+        return of_world(self, values, lengths)
+
+    SharedPoints.gather, World.gather, one_class.MANY = gather, gather_tensors, 50
+    return rows
+
+
+def three_classes(n=900):
+    """Classes that a feature gives away for most examples; a process has no batch of val."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(n) % 3
+    taken = np.where(rng.random(n) < 0.1, (labels + 1) % 3, labels)
+    points = torch.from_numpy(rng.normal(0, 0.1, (n, 3)).astype(np.float32))
+    points[np.arange(n), taken] += 2
+    train = Split(TensorInputs(points), labels)
+    return Task(
+        name="three",
+        train=train,
+        val=train.subset(np.arange(150)),
+        test=None,
+        class_names=("a", "b", "c"),
+        attribute_values={},
+        build_model=lambda: Classifier(torch.nn.Identity(), torch.nn.Linear(3, 3)),
+    )
 
 
 CRASHED = "RunError: process 0 failed: KeyError: 'nothing'."
@@ -168,8 +237,13 @@ def _refused(rank):
 
 
 def dies(rank, count, where):
-    """The last process is killed while all train, gather outputs or wait for one that clusters."""
+    """The last process is killed while all train, gather outputs or wait for one that clusters.
+
+    Or while all train, and what the others tell each other of it does not arrive.
+    """
     started = time.monotonic()
+    if where == "telling":
+        torch.distributed.send = lambda *_: time.sleep(1000)
     last = rank == count - 1
 
     def kill():
@@ -186,7 +260,7 @@ def dies(rank, count, where):
 
     try:
         with joined() as world:
-            if where == "training":
+            if where in ("training", "telling"):
                 fit("normalized", objective=Deadly())
             if where == "gathering":
                 model = build(TASK.build_model, (1,))
@@ -230,25 +304,27 @@ def _change_a_label():
 
 
 def run_until_killed(rank, count, data, out, settings, where):
-    """The last process is killed in the second epoch of training, or where clusters are awaited."""
+    """The last process is killed in the second epoch of training, or in clustering."""
     started = time.monotonic()
 
     def kill():
         os.kill(os.getpid(), signal.SIGKILL)
 
     if rank == count - 1:
+        from spare.engines import processes
         from spare.training import stages
 
-        whole = stages.Stages.once if where == "clustering" else stages.Stages.train
+        whole = stages.Stages.train
 
         def deadly(self, name, *given, **more):
-            if where == "clustering":
-                kill()
             if name == "train":
                 more["objective"] = _Deadly(kill)
             return whole(self, name, *given, **more)
 
-        setattr(stages.Stages, "once" if where == "clustering" else "train", deadly)
+        if where == "clustering":
+            processes.cluster_class = lambda *given, **more: kill()
+        else:
+            stages.Stages.train = deadly
     try:
         run(rank, count, data, out, settings)
     except SpareError as error:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from spare.errors import Interrupted
+from spare.groups import one_class
 from tests.engines import workers
 from tests.objectives import test_devices as objectives
 from tests.processes import jobs
@@ -101,6 +102,25 @@ def test_outputs_are_those_of_one_process_to_the_bit_and_each_counted_once(size,
             assert (mine == its).all()
 
 
+@pytest.mark.filterwarnings("ignore::spare.errors.SpareWarning")
+@pytest.mark.parametrize(
+    "options", [{}, {"output": "features"}, {"clusterer": "agglomerative", "separate_at": 1}]
+)
+def test_each_process_keeps_its_outputs_and_all_find_the_groups_of_one(
+    options, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(one_class, "MANY", 50)
+    alone, _ = jobs.separated(0, 1, options)
+    for found, gathered in workers.run(jobs.separated, 3, tmp_path, options):
+        for name in ("ids", "val", "predicted"):
+            assert (found[name] == alone[name]).all()
+        assert found["sizes"] == alone["sizes"]
+        assert found["powers"] == pytest.approx(alone["powers"], abs=0.05)
+        np.testing.assert_allclose(found["points"], alone["points"], atol=1e-4)
+        # A sample of a class at most, unless the clusterer needs all examples in one place.
+        assert gathered == (900 if "clusterer" in options else 300)
+
+
 @pytest.mark.parametrize(
     ("what", "says"),
     [
@@ -128,7 +148,7 @@ def test_what_one_process_does_all_have(tmp_path):
     assert workers.run(jobs.told, 2, tmp_path, "function") == ["called"] * 2
 
 
-@pytest.mark.parametrize("where", ["training", "gathering", "clustering"])
+@pytest.mark.parametrize("where", ["training", "gathering", "clustering", "telling"])
 def test_a_process_that_is_killed_ends_the_others_with_a_sentence(where, tmp_path):
     results = workers.of_survivors(jobs.dies, 3, tmp_path, where)
     assert set(results) == {0, 1}

@@ -18,12 +18,12 @@ from spare.data.transforms import scale_bytes
 from spare.errors import InputError, RunError
 from spare.files.reading import read_json
 from spare.files.writing import write_json
-from spare.findings.describe import components, describe_groups
+from spare.findings.describe import describe_groups
 from spare.findings.verdict import verdict_of
 from spare.groups.blocks import Block, blocks_of, clusters_of
 from spare.groups.result import groups_from_parts
 from spare.groups.weights import importance_weights
-from spare.methods.method import EarlyOutputs
+from spare.methods.outputs import early_outputs
 from spare.models import Classifier
 from spare.models.small import small_cnn
 from spare.progress import Progress
@@ -67,15 +67,15 @@ def folder_of(path, *, classes=("cat", "dog"), n=60, clusters=2, pictures=True, 
     groups = groups_from_parts(parts, labels)
     sampling = importance_weights(groups, labels)
     early = (
-        EarlyOutputs(1, probabilities[::-1].copy()),
-        EarlyOutputs(2, probabilities),
-        EarlyOutputs(2, probabilities),
+        early_outputs(1, probabilities[::-1].copy()),
+        early_outputs(2, probabilities),
+        early_outputs(2, probabilities, labels),
     )
     blocks = blocks_of(clusters_of(groups), labels, probabilities.argmax(1))
     path.mkdir()
     write_groups(
-        path, task, groups, {}, sampling, early_probabilities=probabilities,
-        points=components(probabilities, labels),
+        path, task, groups, {}, sampling, predicted=early[-1].predicted,
+        confidence=early[-1].confidence, points=early[-1].points,
     )  # fmt: skip
     record = discovery_record(
         discovery=describe_groups(task, groups, sampling, early),

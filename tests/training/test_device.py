@@ -149,9 +149,9 @@ def test_the_host_waits_for_the_device_now_and_then_but_not_at_each_step(toy):
 
 def test_outputs_are_on_the_host_and_the_same(toy):
     model = build(toy.build_model, (0, 1))
-    expected = outputs(model, toy.train, SETTINGS)
+    expected = outputs(model, toy.train, SETTINGS, features=True)
     with elsewhere() as device:
-        found = outputs(model.to(device), toy.train, SETTINGS)
+        found = outputs(model.to(device), toy.train, SETTINGS, features=True)
     assert torch.equal(found.logits, expected.logits)
     assert torch.equal(found.features, expected.features)
 

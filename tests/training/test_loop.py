@@ -139,7 +139,7 @@ def test_data_that_is_not_in_memory_goes_through_loader_processes_with_the_same_
     assert same(fit(toy, settings).last, fit(loaded, settings).last)
     model = build(toy.build_model, (0, 1))
     small = replace(settings, eval_batch_size=64)
-    in_memory = outputs(model, toy.train, small)
+    in_memory = outputs(model, toy.train, small, features=True)
     from_loaders = outputs(model, loaded.train, small)
     assert torch.equal(in_memory.logits, from_loaders.logits)
     assert in_memory.features.shape == (400, 8)
@@ -317,7 +317,7 @@ def test_bfloat16_trains_almost_as_float32_does_with_weights_in_float32(toy, tmp
     assert not same(trained.last, exact.last)
     losses = [record["loss"] for record in trained.history]
     assert losses == pytest.approx([record["loss"] for record in exact.history], rel=0.1)
-    evaluated = outputs(trained.model, toy.train, settings)
+    evaluated = outputs(trained.model, toy.train, settings, features=True)
     assert evaluated.logits.dtype == evaluated.features.dtype == torch.float32
     file = tmp_path / "x.checkpoint"
     with pytest.raises(Interrupted):

@@ -1,19 +1,31 @@
-"""What makes steps on a device faster: half precision, memory layouts, transfers, compiling."""
+"""What makes steps on a device faster: precision, layouts, transfers, augmenting, compiling."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from spare.data.inputs import TensorInputs
+from spare.data.inputs import ConcatInputs, TensorInputs
 from spare.data.task import Split
+from spare.data.transforms import (
+    center_crop,
+    compose,
+    random_crop,
+    random_flip,
+    random_resized_crop,
+    scale_bytes,
+)
 from spare.errors import Interrupted, RunError
 from spare.models import Classifier, build
+from spare.processes.world import ALONE
 from spare.training import device as devices
+from spare.training import loading
 from spare.training.batches import shuffled
 from spare.training.device import placed, sent
+from spare.training.loading import evaluation_batches, training_batches
 from spare.training.loop import train
 from spare.training.outputs import outputs
 from spare.training.settings import Settings
@@ -130,6 +142,73 @@ def test_batches_are_sent_without_waiting_and_outputs_leave_the_device_batch_by_
     assert len(waiting) == 8
     assert not any(waiting)
     assert max(on_device) <= 50
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize("normalize", [(), ((0.5, 0.4, 0.3), (0.2, 0.3, 0.4))])
+def test_bytes_are_sent_and_what_is_random_about_a_batch_happens_on_the_device(
+    in_memory, normalize, monkeypatch
+):
+    rng = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (24, 3, 12, 12), dtype=torch.uint8, generator=rng)
+    augment, seen, crossed = compose(random_crop(10), random_flip()), [], []
+
+    def watched(batch, rng):
+        seen.append(is_elsewhere(batch))
+        return augment(batch, rng)
+
+    def watch_sending(batch, device):
+        crossed.append(batch.dtype)
+        return sent(batch, device)
+
+    inputs = TensorInputs(
+        images,
+        view=center_crop(10),
+        augment=watched,
+        finish=scale_bytes(*normalize),
+        in_memory=in_memory,
+    )
+    split = Split(inputs, np.zeros(24, dtype=int)).subset(np.arange(20))
+
+    def batches(device):
+        trained = training_batches(split, plan, [3, 1], 1, 1, ALONE, device)
+        fixed = evaluation_batches(split, 7, 1, device)[1]
+        return [x for _, x in trained] + list(fixed)
+
+    plan = [np.arange(8), np.arange(8, 16), np.array([3, 19])]
+    here = batches(torch.device("cpu"))
+    assert len(here) == 2 + 3
+    seen.clear()
+    monkeypatch.setattr(loading, "sent", watch_sending)
+    with elsewhere() as device:
+        there = batches(device)
+    assert seen == [True, True]
+    assert crossed == [torch.uint8] * 5
+    for mine, its in zip(there, here, strict=True):
+        assert is_elsewhere(mine)
+        assert mine.held.is_contiguous(memory_format=torch.channels_last)
+        torch.testing.assert_close(mine.held, its, rtol=0, atol=0)
+
+
+def test_images_are_resized_on_a_device_as_on_the_host():
+    rng = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (6, 3, 20, 20), dtype=torch.uint8, generator=rng)
+    here = random_resized_crop(12)(images, np.random.default_rng(3))
+    with elsewhere() as device:
+        there = random_resized_crop(12)(images.to(device), np.random.default_rng(3)).cpu()
+    assert (there - here.float()).abs().max() < 2  # bytes are rounded, in each direction once
+
+
+def test_inputs_of_several_kinds_are_made_on_the_host_and_sent():
+    one = TensorInputs(torch.ones(4, 2), augment=lambda batch, rng: batch + rng.random())
+    both = Split(ConcatInputs(one, one), np.zeros(8, dtype=int))
+    plan = [np.array([1, 6])]
+
+    def batch(device):
+        return next(training_batches(both, plan, [3], 0, 0, ALONE, device))[1]
+
+    with elsewhere() as device:
+        assert torch.equal(batch(device).held, batch(torch.device("cpu")))
 
 
 def test_on_the_host_a_batch_is_what_it_was():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from spare.errors import SpareError
-from spare.processes.world import follows
+from spare.processes.environment import follows
 from spare.text import printable, printable_lines
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from cyclopts import Parameter
 
 from spare.cli.app import Common, Device, Json, Out, Task, Threads, app
 from spare.cli.console import Bars, complain, write, write_json, write_text
-from spare.processes.world import follows
+from spare.errors import InputError
+from spare.processes.environment import follows, started_together
 
 INTRODUCTION = (
     "Colored digits: in training 95 % of the digits 0-4 are orange and of 5-9 blue;",
@@ -22,6 +23,7 @@ INTRODUCTION = (
 @app.command
 def demo(*, out: Out = None, device: Device = None, json: Json = False) -> None:
     """Colored digits, nothing to download: plain training against SPARE, in under a minute."""
+    _refuse_several("demo")
     folder = out or Path("runs/demo")
     for line in INTRODUCTION:
         complain(line) if json else write(line)
@@ -78,6 +80,7 @@ def discover(
 
         arguments = common.arguments()
         if not api.fits_in_memory(task, engine):
+            _refuse_several("discover --engine")
             clustered = api.cluster_file(
                 task, engine=engine, master=master, seed=seed, progress=bars.progress(), **arguments
             )
@@ -165,6 +168,7 @@ def bench(
     json: Json = False,
 ) -> None:
     """Run several methods with several seeds and print the table. Resumable."""
+    _refuse_several("bench")
     with Bars() as bars:
         from spare import api
         from spare.records.layout import TABLE
@@ -187,3 +191,12 @@ def bench(
     write_text(f"{done}\n")
     write(f"Report, to be opened in a browser: {done.report}")
     write(f"Run folders and {TABLE}: {done.folder}")
+
+
+def _refuse_several(verb: str) -> None:
+    """Refuse processes that would all do the same in one folder."""
+    if started_together():
+        raise InputError(
+            f"spare {verb} is for one process, which uses the machine by itself: start it without "
+            f"torchrun, which is for spare train and spare discover."
+        )

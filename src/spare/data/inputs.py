@@ -8,6 +8,8 @@ batch can be made again after a crash.
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -199,6 +201,29 @@ def transformed(
     elif view is not None:
         batch = view(batch)
     return finish(batch) if finish is not None else batch
+
+
+#: What is left to do to a raw batch, wherever it is; with a generator, for training.
+Rest = Callable[[Tensor, np.random.Generator | None], Tensor]
+
+
+def in_two_steps(inputs: Inputs) -> tuple[Inputs, Rest]:
+    """The same inputs without what is done to a batch, and that; together they give its `take`.
+
+    A raw batch is smaller, and the rest can be done where it is sent to. Inputs that are put
+    together from several, or are someone's own, do everything at once.
+    """
+    if isinstance(inputs, SubsetInputs):
+        raw, rest = in_two_steps(inputs.inputs)
+        return SubsetInputs(raw, inputs.rows), rest
+    names = ("view", "augment", "finish")
+    if not all(hasattr(inputs, name) for name in names):
+        return inputs, lambda batch, rng: batch
+    view, augment, finish = (getattr(inputs, name) for name in names)
+    raw = copy.copy(inputs)
+    for name in names:
+        setattr(raw, name, None)
+    return raw, lambda batch, rng: transformed(batch, rng, view, augment, finish)
 
 
 def augmented(inputs: Inputs) -> bool:

@@ -1,4 +1,7 @@
-"""What is done to a batch of images: crops, flips, scaling. Random ones take a generator."""
+"""What is done to a batch of images, wherever it is: crops, flips, scaling.
+
+Random ones take a generator, whose numbers are the same for any device.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,17 @@ def random_crop(size: int) -> RandomTransform:
 
     def crop(batch: Tensor, rng: np.random.Generator) -> Tensor:
         n, _, height, width = batch.shape
-        top = torch.from_numpy(rng.integers(0, height - size + 1, n))
-        left = torch.from_numpy(rng.integers(0, width - size + 1, n))
+        top = _beside(batch, torch.from_numpy(rng.integers(0, height - size + 1, n)))
+        left = _beside(batch, torch.from_numpy(rng.integers(0, width - size + 1, n)))
         windows = batch.unfold(2, size, 1).unfold(3, size, 1)  # a view: nothing is copied yet
-        return windows[torch.arange(n), :, top, left]
+        return windows[torch.arange(n, device=batch.device), :, top, left]
 
     return crop
+
+
+def _beside(batch: Tensor, values: Tensor) -> Tensor:
+    """These values on the batch's device."""
+    return values.to(batch.device, non_blocking=True)
 
 
 def center_crop(size: int) -> Transform:
@@ -53,8 +61,12 @@ def random_flip() -> RandomTransform:
     """Mirror each image with probability 1/2."""
 
     def flip(batch: Tensor, rng: np.random.Generator) -> Tensor:
-        flipped = batch.clone()
-        for i in np.flatnonzero(rng.random(len(batch)) < 0.5):
+        chosen = rng.random(len(batch)) < 0.5
+        if batch.device.type != "cpu":
+            mirrored = _beside(batch, torch.from_numpy(chosen))[:, None, None, None]
+            return torch.where(mirrored, batch.flip(3), batch)
+        flipped = batch.clone()  # image by image, which takes a quarter of the time on a CPU
+        for i in np.flatnonzero(chosen):
             flipped[i] = batch[i].flip(2)
         return flipped
 
@@ -94,6 +106,8 @@ def random_resized_crop(
 
 def _resize(image: Tensor, size: int) -> Tensor:
     image = image.contiguous(memory_format=torch.channels_last)
+    if image.device.type != "cpu":  # where bytes cannot be resized
+        image = image.float()
     return nn.functional.interpolate(image, (size, size), mode="bilinear", antialias=True)
 
 
@@ -161,7 +175,8 @@ def _scale_channels(mean: float | Sequence[float], std: float | Sequence[float])
         floats = pixels.to(torch.float32, memory_format=torch.contiguous_format)
         # A line of pixels at a time: three numbers at a time would be slow.
         lines = floats.view(n, height, width * channels)
-        torch.addcmul(shift.repeat(width), lines, factor.repeat(width), out=lines)
+        times, plus = (_beside(batch, values.repeat(width)) for values in (factor, shift))
+        torch.addcmul(plus, lines, times, out=lines)
         return floats.permute(0, 3, 1, 2)
 
     return scale

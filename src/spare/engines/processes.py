@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from spare.errors import InputError, SpareError, SpareWarning
-from spare.groups.arrays import checked_points, class_labels, rows_by_class
+from spare.groups.arrays import as_numpy, checked_points, class_labels, rows_by_class
 from spare.groups.clusterers import DEFAULT
 from spare.groups.clusters import concerns, silhouette_power
 from spare.groups.one_class import cluster_class, resolved
@@ -24,6 +24,7 @@ from spare.groups.result import Groups, groups_from_clusters
 from spare.groups.weights import Power, power_of
 from spare.limits import Range, check_seed, whole_number
 from spare.processes.losses import told_of_losses
+from spare.processes.world import current
 
 #: Seconds that processes wait for one that does not answer.
 PATIENCE = 60.0
@@ -69,6 +70,12 @@ class SharedPoints(Points):
         return np.concatenate(arrays)
 
 
+def shared(array: np.ndarray) -> Points:
+    """Rows of which every process of the job has some; of a process that is alone, all."""
+    world = current()
+    return Points(array) if world.size == 1 else SharedPoints(array, world.group)
+
+
 def _reduced(values: np.ndarray, group: Any, operation: str) -> np.ndarray:
     import torch
     import torch.distributed as dist
@@ -89,6 +96,7 @@ def infer_groups(
     clusterer: Any = DEFAULT,
     seed: int = 0,
     patience: float = PATIENCE,
+    group: Any = None,
 ) -> Groups:
     """Cluster the outputs of each class, of which every process has a share.
 
@@ -101,6 +109,8 @@ def infer_groups(
         As in `spare.infer_groups`.
     patience : float
         Seconds that processes wait for one that does not answer.
+    group : object, optional
+        Connections of all processes, as torch.distributed has them; by default new ones are made.
 
     Returns
     -------
@@ -114,6 +124,8 @@ def infer_groups(
             "engine 'processes' needs torch.distributed running: start the job with torchrun, and "
             "call torch.distributed.init_process_group first."
         )
+    if group is not None:
+        return _infer(outputs, labels, k, k_max, power, clusterer, seed, group)
     with told_of_losses():
         group = dist.new_group(timeout=timedelta(seconds=patience), backend="gloo")
     try:
@@ -134,7 +146,9 @@ def _infer(
 ) -> Groups:
     problem, points, class_of = "", np.empty((0, 0)), np.empty(0)
     try:
-        points = checked_points(outputs)
+        points = as_numpy(outputs, "outputs")
+        # Where examples are few, a process may have none of them.
+        points = checked_points(points) if len(points) or points.ndim != 2 else points
         class_of = class_labels(labels, len(points))
         seed = check_seed(seed)
         k = None if k is None else whole_number("k", k, Range(1))

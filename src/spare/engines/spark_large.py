@@ -15,17 +15,19 @@ import numpy as np
 
 from spare.errors import InputError
 from spare.groups.arrays import checked_points
-from spare.groups.atoms import Atoms
+from spare.groups.atoms import Atoms, scored_together
 from spare.groups.clusterers import DEFAULT
 from spare.groups.distances import Frame, SumsFrom
+from spare.groups.one_class import IDENTICAL
 from spare.groups.result import ClassClusters
-from spare.groups.silhouettes import ANCHORS, scores_from
+from spare.groups.silhouettes import ANCHORS, Score, scores_from
 
 #: Seeds of MLlib's k-means, which has no restarts of its own.
 SEEDS = 5
-#: Anchors are taken by chance, each for itself: so this many times as many as are needed.
-MORE = 1.3
-ID, LABEL, CODE = "id", "label", "code"
+#: Anchors are taken by chance, each for itself: so this many times as many as are needed, and of
+#: every atom so many that it is never without any.
+MORE, LEAST = 1.3, 20
+ID, LABEL, CODE, ATOM = "id", "label", "code", "atom"
 
 
 def points_of(table: Any) -> np.ndarray:
@@ -50,30 +52,55 @@ def large_class(
     vectors = vectors.persist()
     centers = []
     for k in [options["k"]] if options["k"] else range(2, options["k_max"] + 1):
+        if k == 1:  # which MLlib does not take
+            continue
         models = [
             KMeans(k=k, seed=options["seed"] + seed, maxIter=100, tol=1e-6).fit(vectors)
             for seed in range(SEEDS)
         ]
-        best = min(models, key=lambda model: float(model.summary.trainingCost))
-        centers.append(np.stack(best.clusterCenters()))
-    atom = "atom"
-    numbered = vectors.select(ID, LABEL, "outputs").mapInPandas(
-        partial(_atoms_of_part, centers=centers),
-        f"{ID} long, {LABEL} {dict(examples.dtypes)[LABEL]}, outputs array<double>, {atom} int",
+        cheapest = min(models, key=lambda model: float(model.summary.trainingCost))
+        centers.append(np.stack(cheapest.clusterCenters()))
+    centers = [of_k for of_k in centers if len(of_k) > 1]
+    if not centers:
+        note = "" if options["k"] == 1 else IDENTICAL
+        one = ClassClusters(np.empty(0, dtype=np.int64), note=note, all_sizes=(count,))
+        return vectors.select(ID, LABEL, F.lit(0).alias(CODE)), one
+    scores: list[Score] = []
+    sizes: list[np.ndarray] = []
+    for group in scored_together([len(of_k) for of_k in centers]):
+        scored, counts = _scored(vectors, [centers[i] for i in group], width, count, options)
+        scores += scored
+        sizes += counts
+    best = max(range(len(scores)), key=lambda i: scores[i].mean)
+    order = np.argsort(-sizes[best], kind="stable")
+    found = ClassClusters(
+        np.empty(0, dtype=np.int64),
+        {len(score.by_cluster): score.mean for score in scores},
+        {len(score.by_cluster): score.error for score in scores},
+        all_sizes=tuple(sizes[best][order].tolist()),
     )
-    numbered = numbered.persist()
-    sizes = {row[atom]: row["count"] for row in numbered.groupBy(atom).count().collect()}
+    # The nearest center is the code, if the center of the largest cluster is the first.
+    codes = _numbered(vectors, [centers[best][order]]).select(ID, LABEL, F.col(ATOM).alias(CODE))
+    return codes, found
+
+
+def _scored(
+    vectors: Any, centers: list[np.ndarray], width: int, count: int, options: dict[str, Any]
+) -> tuple[list[Score], list[np.ndarray]]:
+    """The silhouettes of several clusterings, and how many examples each of their clusters has."""
+    from pyspark.sql import functions as F
+
+    numbered = _numbered(vectors, centers).persist()
+    sizes = {row[ATOM]: row["count"] for row in numbered.groupBy(ATOM).count().collect()}
     present = sorted(sizes)
     atoms = _atoms_from(present, [sizes[number] for number in present], centers)
-    fair = [max(ANCHORS * size / count, ANCHORS / (4 * len(sizes))) for size in atoms.sizes]
-    # Of a small cluster, all.
-    share = {
-        number: min(1.0, 1.3 * f / sizes[number]) for number, f in zip(present, fair, strict=True)
-    }
-    likely = F.create_map(*[F.lit(value) for pair in share.items() for value in pair])
-    taken = numbered.filter(F.rand(options["seed"]) < likely[F.col(atom)]).collect()
+    fair = np.maximum(ANCHORS * atoms.sizes / count, max(ANCHORS / (4 * len(present)), LEAST))
+    shares = np.minimum(1.0, MORE * fair / atoms.sizes).tolist()  # of a small atom, all
+    pairs = zip(present, shares, strict=True)
+    likely = F.create_map(*[F.lit(value) for pair in pairs for value in pair])
+    taken = numbered.filter(F.rand(options["seed"]) < likely[F.col(ATOM)]).collect()
     anchors = np.array([row["outputs"] for row in taken])
-    of_anchors = np.array([present.index(row[atom]) for row in taken])
+    of_anchors = np.array([present.index(row[ATOM]) for row in taken])
     frame = _frame(numbered, width, count)
     sums = numbered.mapInPandas(
         partial(_sums_of_part, anchors=anchors, frame=frame, present=present),
@@ -82,22 +109,18 @@ def large_class(
     total = np.zeros((len(anchors), len(present)))
     for row in sums.groupBy("anchor", "place").agg(F.sum("distance").alias("d")).collect():
         total[row["anchor"], row["place"]] = row["d"]
-    scores = scores_from(total, of_anchors, atoms)
-    best_i = max(range(len(scores)), key=lambda i: scores[i].mean)
-    clusters = atoms.clusters[best_i]
-    in_cluster = np.bincount(clusters, weights=atoms.sizes).astype(int)
-    order = np.argsort(-in_cluster, kind="stable")
-    ranks = np.empty(len(order), dtype=int)
-    ranks[order] = np.arange(len(order))
-    codes = {number: int(ranks[clusters[i]]) for i, number in enumerate(present)}
-    renamed = F.create_map(*[F.lit(value) for pair in codes.items() for value in pair])
-    found = ClassClusters(
-        np.empty(0, dtype=np.int64),
-        {len(score.by_cluster): score.mean for score in scores},
-        {len(score.by_cluster): score.error for score in scores},
-        all_sizes=tuple(in_cluster[order].tolist()),
+    numbered.unpersist()
+    counts = [np.bincount(of, weights=atoms.sizes).astype(int) for of in atoms.clusters]
+    return scores_from(total, of_anchors, atoms), counts
+
+
+def _numbered(vectors: Any, centers: list[np.ndarray]) -> Any:
+    """Examples with the number of their atom."""
+    kind = dict(vectors.dtypes)[LABEL]
+    return vectors.select(ID, LABEL, "outputs").mapInPandas(
+        partial(_atoms_of_part, centers=centers),
+        f"{ID} long, {LABEL} {kind}, outputs array<double>, {ATOM} int",
     )
-    return numbered.select(ID, LABEL, renamed[F.col(atom)].alias(CODE)), found
 
 
 def _atoms_of_part(tables: Iterator[Any], *, centers: list[np.ndarray]) -> Iterator[Any]:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from spare.groups.result import Groups
     from spare.methods.method import EarlyOutputs
 
-#: A direction in which points spread less than this share of the most is rounding.
-ROUNDING = 1e-7
-#: The smallest number that can be divided by.
-TINY = np.finfo(np.float64).tiny
-
 
 def describe_groups(
     task: Task,
@@ -44,8 +39,7 @@ def describe_groups(
         minority = true_minority(task, task.train)
         recovery = minority_recovery(labels, minority, inferred_minority(groups, minority))
     facts = [
-        (early.epoch, cluster_facts(early.probabilities, groups, task.class_names))
-        for early in early_outputs
+        (early.epoch, cluster_facts(early, groups, task.class_names)) for early in early_outputs
     ]
     described: dict[str, ClassGroups] = {}
     for label, evidence in groups.evidence.items():
@@ -71,64 +65,34 @@ def describe_groups(
 
 
 def cluster_facts(
-    probabilities: np.ndarray, groups: Groups, class_names: Sequence[str]
+    early: EarlyOutputs, groups: Groups, class_names: Sequence[str]
 ) -> dict[int, Cluster]:
     """By group id: how often an early model is right, how sure it is, and its usual mistake.
 
     >>> from spare.groups.result import groups_from_parts
-    >>> probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
+    >>> from spare.methods.method import EarlyOutputs
+    >>> early = EarlyOutputs(1, np.array([0, 0, 1, 1]), np.array([0.9, 0.8, 0.7, 0.6]))
     >>> groups = groups_from_parts([0, 0, 1, 0], [0, 0, 0, 1])
-    >>> cluster_facts(probabilities, groups, ("cat", "dog"))[1]
+    >>> cluster_facts(early, groups, ("cat", "dog"))[1]
     {'size': 1, 'accuracy': 0.0, 'confidence': 0.7, 'mistaken_for': 'dog', 'mistaken_share': 1.0}
     """
-    predicted, confidence = probabilities.argmax(1), probabilities.max(1)
     rows_of = rows_by_class(groups.ids)
     facts: dict[int, Cluster] = {}
     for label, evidence in groups.evidence.items():
         for group in evidence.ids:
             rows = rows_of.get(group, np.empty(0, dtype=np.int64))
-            counts = np.bincount(predicted[rows], minlength=probabilities.shape[1])
+            counts = np.bincount(early.predicted[rows], minlength=len(class_names))
             right = int(counts[label])
             counts[label] = 0
             wrong = int(counts.argmax())
             facts[group] = {
                 "size": len(rows),
                 "accuracy": right / len(rows) if len(rows) else None,
-                "confidence": float(confidence[rows].mean()) if len(rows) else None,
+                "confidence": float(early.confidence[rows].mean()) if len(rows) else None,
                 "mistaken_for": class_names[wrong] if counts[wrong] else None,
                 "mistaken_share": int(counts[wrong]) / len(rows) if len(rows) else 0.0,
             }
     return facts
-
-
-def components(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Two coordinates per example to plot a class by: the principal components of its logits.
-
-    Each class has components of its own. With two classes there is only one: the second is 0.
-    """
-    logits = np.log(np.clip(probabilities.astype(np.float64), 1e-7, None))
-    logits -= logits.mean(1, keepdims=True)
-    points = np.zeros((len(probabilities), 2), dtype=np.float32)
-    for rows in rows_by_class(labels).values():
-        centered = logits[rows] - logits[rows].mean(0)
-        axes = _two_axes(centered)
-        # The sign of an axis is arbitrary: its largest loading is made positive.
-        axes = axes * np.where(np.abs(axes.max(0)) >= np.abs(axes.min(0)), 1, -1)
-        points[rows, : axes.shape[1]] = centered @ axes
-    return points
-
-
-def _two_axes(centered: np.ndarray) -> np.ndarray:
-    """The two directions in which centered points spread most, as columns; zeros where none."""
-    if len(centered) >= centered.shape[1]:
-        axes = np.linalg.eigh(centered.T @ centered)[1]
-        return np.asarray(axes[:, ::-1][:, :2])
-    # With many classes of few examples, the products of examples are the much smaller matrix.
-    axes = centered.T @ np.linalg.eigh(centered @ centered.T)[1][:, ::-1][:, :2]
-    lengths = np.linalg.norm(axes, axis=0)
-    return np.asarray(
-        np.where(lengths > ROUNDING * lengths[0], axes / np.maximum(lengths, TINY), 0)
-    )
 
 
 def _by_epoch(

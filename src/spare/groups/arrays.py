@@ -248,6 +248,8 @@ def rows_by_class(labels: np.ndarray) -> dict[Any, np.ndarray]:
     >>> {label: rows.tolist() for label, rows in rows_by_class(np.array([7, 3, 7])).items()}
     {3: [1], 7: [0, 2]}
     """
+    if not len(labels):
+        return {}
     classes, sizes = np.unique(labels, return_counts=True)
     codes = np.empty(len(labels), dtype=np.min_scalar_type(len(classes)))
     for start in range(0, len(labels), CHECKED_ROWS):

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from spare.groups.arrays import rows_by_class
+from spare.groups.points import Points
 from spare.groups.result import ClassClusters, Groups
 
 #: From this clarity on a class has fallen apart, and looking further would not help.
@@ -39,6 +40,8 @@ SMALLEST_BLOCK = 5
 #: Offsets have converged when the last step changed none by more.
 CONVERGED = 1e-4
 MOST_STEPS = 200
+#: Logits that are exponentiated at once.
+AT_ONCE = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -158,14 +161,15 @@ def clusters_of(groups: Groups) -> dict[Any, ClassClusters]:
     }
 
 
-def class_offsets(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def class_offsets(logits: np.ndarray | Points, labels: np.ndarray) -> np.ndarray:
     """What to add to each class's logit so that classes are predicted as often as they occur.
 
     Parameters
     ----------
     logits : array of shape (examples, classes)
+        Or `Points`, of which only some are here.
     labels : array of int, shape (examples,)
-        Numbers of the columns.
+        Of all examples: numbers of the columns.
 
     Examples
     --------
@@ -174,14 +178,18 @@ def class_offsets(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     >>> (logits + offsets).argmax(1).tolist()
     [0, 0, 1, 1]
     """
-    wide = logits.astype(np.float64)
-    occurs = np.bincount(labels, minlength=wide.shape[1]) / len(labels)
+    points = logits if isinstance(logits, Points) else Points(logits)
+    occurs = np.bincount(labels, minlength=points.width) / len(labels)
     present = occurs > 0  # of a class without examples nothing is known: its logit stays
-    offsets = np.zeros(wide.shape[1])
+    offsets = np.zeros(points.width)
+    at_once = max(1, AT_ONCE // points.width)
     for _ in range(MOST_STEPS):
-        shifted = wide + offsets
-        shifted = np.exp(shifted - shifted.max(1, keepdims=True))
-        predicted = (shifted / shifted.sum(1, keepdims=True)).mean(0)[present]
+        sums = np.zeros(points.width)
+        for start in range(0, len(points), at_once):
+            shifted = points.take(slice(start, start + at_once)) + offsets
+            shifted = np.exp(shifted - shifted.max(1, keepdims=True))
+            sums += (shifted / shifted.sum(1, keepdims=True)).sum(0)
+        predicted = points.total(sums)[present] / len(labels)
         step = np.log(occurs[present] / np.maximum(predicted, np.finfo(np.float64).tiny))
         offsets[present] += step
         if np.abs(step).max() < CONVERGED:

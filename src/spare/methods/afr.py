@@ -63,8 +63,10 @@ def fit(task: Task, stages: Stages, options: AfrOptions) -> Fitted:
     copies = np.ones(len(labels), dtype=np.int64)
     copies[held_out] = 0
     base = train_base(task, stages, repeated(copies, stages.settings.batch_size))
-    outputs = stages.outputs(base, task.train.subset(held_out))
-    val = None if task.val is None else stages.outputs(base, task.val).features.numpy()
+    outputs = stages.outputs(base, task.train.subset(held_out), features=True)
+    val = None
+    if task.val is not None:
+        val = stages.outputs(base, task.val, features=True).features.numpy()
     labels = labels[held_out]
     of_label = outputs.probabilities.numpy()[np.arange(len(labels)), labels]
     plain = Layer(base.last["head.weight"].numpy(), base.last["head.bias"].numpy())

@@ -163,7 +163,7 @@ def train_base(task: Task, stages: Stages, batches: Batches | None = None) -> Tr
 
 
 def features_of(base: Trained, split: Split, stages: Stages) -> np.ndarray:
-    return stages.outputs(base, split).features.numpy()
+    return stages.outputs(base, split, features=True).features.numpy()
 
 
 def examples_of(base: Trained, split: Split, groups: np.ndarray, stages: Stages) -> Examples:

@@ -72,7 +72,9 @@ def infer(task: Task, stages: Stages, options: StrataOptions) -> Inferred:
             f"{len(task.class_names)}: use reduction=umap or pca."
         )
     model, epoch = _plain_model(task, stages, options.best_average)
-    outputs = {name: stages.outputs(model, split) for name, split in task.splits().items()}
+    outputs = {
+        name: stages.outputs(model, split, features=True) for name, split in task.splits().items()
+    }
     reduction = available_reduction(options.reduction)
 
     def find() -> tuple[Groups, dict[str, np.ndarray]]:

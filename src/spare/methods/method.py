@@ -36,8 +36,11 @@ class EarlyOutputs:
     """What an early model said of every training example; epoch None for outputs someone brings."""
 
     epoch: int | None
-    #: (examples, classes), each row summing to 1.
-    probabilities: np.ndarray
+    #: The class that it takes the example for, and the probability that it gives this class.
+    predicted: np.ndarray
+    confidence: np.ndarray
+    #: (examples, 2): where each lies among its class, for what was clustered.
+    points: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

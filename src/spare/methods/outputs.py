@@ -10,20 +10,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 from torch import Tensor
 
 from spare.data.task import Task
+from spare.engines import processes
+from spare.engines.processes import shared
 from spare.errors import InputError, SpareWarning, unknown
+from spare.groups.arrays import rows_by_class
 from spare.groups.blocks import Block, believed, blocks_of, clusters_of
 from spare.groups.clusterers import DEFAULT, check_name
 from spare.groups.clusters import concerns, infer_groups
+from spare.groups.components import as_logits, two_components
+from spare.groups.one_class import OF_MANY
 from spare.groups.result import Groups
 from spare.limits import Range, check_ranges
 from spare.methods.method import EarlyOutputs, Inference, Inferred, sees
+from spare.processes.world import current
 from spare.training.outputs import OUTPUTS, as_clustered
 from spare.training.stages import Stages
 
@@ -70,10 +76,11 @@ def infer(task: Task, stages: Stages, options: ClusteringOptions) -> Inferred:
         name: as_clustered(split.inputs.take(np.arange(len(split))), options.output)
         for name, split in task.splits().items()
     }
-    labels = np.asarray(task.train.labels)
-    probabilities = as_clustered(outputs["train"], "softmax").numpy()
+    labels, mine = np.asarray(task.train.labels), stages.share_of(task.train)
+    probabilities = as_clustered(outputs["train"], "softmax").numpy()[mine]
+    predicted = shared(probabilities).gather(probabilities.argmax(1))
     groups, blocks = clustered(
-        outputs["train"], labels, probabilities.argmax(1), task, stages, options
+        outputs["train"][mine], labels[mine], labels, predicted, task, stages, options
     )
     if weighs_by_evidence(options) and not believed(blocks.values()):
         groups = groups.with_powers(dict.fromkeys(groups.evidence, 0.0))
@@ -88,41 +95,88 @@ def infer(task: Task, stages: Stages, options: ClusteringOptions) -> Inferred:
         held_out,
         {"separated_at": None},
         blocks=blocks,
-        early_outputs=(EarlyOutputs(None, probabilities),),
+        early_outputs=(early_outputs(None, probabilities, labels[mine]),),
     )
+
+
+def early_outputs(
+    epoch: int | None, probabilities: np.ndarray, labels: np.ndarray | None = None
+) -> EarlyOutputs:
+    """What an early model said of every example, from what it said of this process's share.
+
+    Parameters
+    ----------
+    labels
+        Of the share; with them, it is told where each example lies among its class.
+    """
+    here = shared(probabilities)
+    found = EarlyOutputs(
+        epoch, here.gather(probabilities.argmax(1)), here.gather(probabilities.max(1))
+    )
+    if labels is None:
+        return found
+    points = np.zeros((len(labels), 2), dtype=np.float32)
+    # Every process looks at the same classes in the same order, also at those of others alone.
+    rows_here = rows_by_class(labels)
+    for label in np.unique(here.gather(labels)).tolist():
+        rows = rows_here.get(label, np.empty(0, dtype=np.int64))
+        points[rows] = two_components(shared(as_logits(probabilities[rows])))
+    return replace(found, points=here.gather(points))
 
 
 def clustered(
     outputs: Tensor,
+    labels_here: np.ndarray,
     labels: np.ndarray,
     predicted: np.ndarray,
     task: Task,
     stages: Stages,
     options: ClusteringOptions,
 ) -> tuple[Groups, dict[Any, Block]]:
-    """The groups of training examples by their outputs, and the evidence of each class's block."""
+    """The groups of training examples by their outputs, and the evidence of each class's block.
 
-    def find() -> tuple[Groups, dict[Any, Block]]:
-        with warnings.catch_warnings():
-            # These may be dropped for others: of those that are used, `warn_of_concerns` tells.
-            warnings.simplefilter("ignore", SpareWarning)
-            groups = infer_groups(
-                outputs,
-                labels,
-                k=options.k or None,
-                k_max=options.k_max,
-                clusterer=options.clusterer,
-                seed=stages.seed,
-            )
-        return groups, blocks_of(clusters_of(groups), labels, predicted)
-
-    groups, blocks = stages.once("inference", find)
+    Parameters
+    ----------
+    outputs, labels_here
+        Of this process's share of the examples.
+    labels, predicted
+        Of all examples.
+    """
+    with stages.timed("inference"):
+        groups = _found(outputs.numpy(), labels_here, labels, stages.seed, options)
+        blocks = blocks_of(clusters_of(groups), labels, predicted)
     given = given_powers(options.power, task)
     if given:
         groups = groups.with_powers({label: given[label] for label in groups.evidence})
     elif weighs_by_evidence(options):
         groups = groups.with_powers({label: block.power for label, block in blocks.items()})
     return groups, blocks
+
+
+def _found(
+    outputs: np.ndarray,
+    labels_here: np.ndarray,
+    labels: np.ndarray,
+    seed: int,
+    options: ClusteringOptions,
+) -> Groups:
+    """The groups of all examples, each process having the outputs of its share."""
+    how: dict[str, Any] = {
+        "k": options.k or None,
+        "k_max": options.k_max,
+        "clusterer": options.clusterer,
+        "seed": seed,
+    }
+    world, here = current(), shared(outputs)
+    with warnings.catch_warnings():
+        # These may be dropped for others: of those that are used, `warn_of_concerns` tells.
+        warnings.simplefilter("ignore", SpareWarning)
+        if world.size > 1 and options.clusterer in OF_MANY:
+            groups = processes.infer_groups(outputs, labels_here, group=world.group, **how)
+            ids = here.gather(groups.ids)
+            return world.once(lambda: replace(groups, ids=ids, labels=labels))
+        outputs = here.gather(outputs)  # others need all examples of a class in one place
+        return world.once(lambda: infer_groups(outputs, labels, **how))
 
 
 def weighs_by_evidence(options: ClusteringOptions) -> bool:

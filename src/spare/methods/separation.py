@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from spare.data.task import Split, Task
+from spare.engines.processes import shared
 from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import rows_by_class
 from spare.groups.blocks import CLEAR, Block, believed, class_offsets, clusters_of
@@ -30,10 +31,16 @@ from spare.groups.result import Groups, groups_from_clusters
 from spare.limits import Count, NotNegative, Positive, Range, Share
 from spare.methods.cross_fit import cross_fitted, loss_over_classes
 from spare.methods.method import EarlyOutputs
-from spare.methods.outputs import ClusteringOptions, clustered, weighs_by_evidence
+from spare.methods.outputs import (
+    ClusteringOptions,
+    clustered,
+    early_outputs,
+    weighs_by_evidence,
+)
 from spare.methods.reference import OwnDecay, early_settings
 from spare.training.batches import shuffled
 from spare.training.loop import Trained
+from spare.training.metrics import smallest_recall
 from spare.training.outputs import Outputs
 from spare.training.stages import Stages
 
@@ -97,18 +104,26 @@ class Look:
     lr: float
     #: One, or with cross-fitting one for each half.
     models: tuple[Trained, ...]
-    #: Of the training examples, shifted by the offsets.
+    #: Of this process's share of the training examples, shifted by the offsets.
     logits: Tensor
+    #: What each training example is taken for.
+    predicted: np.ndarray
     offsets: Tensor
     #: Of the classes that had not fallen apart before.
     groups: Groups
     blocks: Mapping[Any, Block]
 
     def of(self, stages: Stages, split: Split, output: str) -> Tensor:
-        """The named output of held-out examples, by the mean of the same models' logits."""
-        of_models = [stages.outputs(model, split) for model in self.models]
+        """The named output of held-out examples, by the mean of the same models' logits.
+
+        Of those that this process evaluates.
+        """
+        wide = output == "features"
+        of_models = [
+            stages.outputs(model, split, features=wide, shared=True) for model in self.models
+        ]
         logits = torch.stack([outputs.logits for outputs in of_models]).mean(0)
-        return Outputs(logits + self.offsets, of_models[0].features).named(output)
+        return Outputs(logits + self.offsets, of_models[0].hidden).named(output)
 
 
 @dataclass(frozen=True)
@@ -127,34 +142,40 @@ class Separation:
     def assign(self, stages: Stages, split: Split, options: ClusteringOptions) -> np.ndarray:
         """The groups of held-out examples, each by the look that its class keeps."""
         labels = np.asarray(split.labels)
-        looks = {id(look): look for look in self.chosen.values()}
-        points = {key: look.of(stages, split, options.output) for key, look in looks.items()}
-        return self.groups.assign(self._joined(labels, points), labels)
+        for label in np.unique(labels):
+            if label not in self.chosen:
+                raise InputError(f"class {label} has no training example to learn it from.")
+        here = labels[stages.share_of(split)]
+        points = self._joined(here, lambda look: look.of(stages, split, options.output))
+        ids = self.groups.assign(points, here) if len(here) else np.empty(0, dtype=np.int64)
+        return shared(ids).gather(ids)
 
-    def early_outputs(self) -> tuple[EarlyOutputs, ...]:
+    def early_outputs(self, stages: Stages, split: Split) -> tuple[EarlyOutputs, ...]:
         """What was said at each look, and last what each class was clustered by."""
-        at_looks = [(look.epoch, look.logits) for look in self.looks]
+        at_looks = self.looks
         if len(self.looks[-1].models) > 1:  # learning rates were tried, not epochs
-            at_looks = []
-        return tuple(
-            EarlyOutputs(epoch, logits.softmax(1).numpy())
-            for epoch, logits in [*at_looks, (max(self.epochs().values()), self.logits())]
+            at_looks = ()
+        here = np.asarray(split.labels)[stages.share_of(split)]
+        last = self._joined(here, lambda look: look.logits).softmax(1).numpy()
+        return (
+            *(early_outputs(look.epoch, look.logits.softmax(1).numpy()) for look in at_looks),
+            early_outputs(max(self.epochs().values()), last, here),
         )
 
-    def logits(self) -> Tensor:
-        """Of every training example, by the look that its class keeps."""
-        by_look = {id(look): look.logits for look in self.chosen.values()}
-        return self._joined(self.groups.labels, by_look)
+    def predicted(self) -> np.ndarray:
+        """What each training example is taken for, by the look that its class keeps."""
+        labels = self.groups.labels
+        return self._joined(labels, lambda look: torch.from_numpy(look.predicted)).numpy()
 
     def epochs(self) -> dict[Any, int]:
         return {label: look.epoch for label, look in self.chosen.items()}
 
-    def _joined(self, labels: np.ndarray, by_look: Mapping[int, Tensor]) -> Tensor:
+    def _joined(self, labels: np.ndarray, of: Callable[[Look], Tensor]) -> Tensor:
         """Every example's row by the look that its class keeps."""
+        looks = {id(look): look for look in self.chosen.values()}  # which classes may share
+        by_look = {key: of(look) for key, look in looks.items()}
         joined = torch.zeros_like(next(iter(by_look.values())))
         for label, rows in rows_by_class(labels).items():
-            if label not in self.chosen:
-                raise InputError(f"class {label} has no training example to learn it from.")
             joined[rows] = by_look[id(self.chosen[label])][rows]
         return joined
 
@@ -200,7 +221,8 @@ def _looks(
             if loss > OVERSURE * lowest:
                 return
             lowest = min(loss, lowest)
-            yield _look(task, stages, options, chosen, 1, lr, models, Outputs(logits, logits))
+            outputs = Outputs(logits[stages.share_of(task.train)])
+            yield _look(task, stages, options, chosen, 1, lr, models, outputs)
         return
     settings = early_settings(stages.settings, options.early_lr, options.early_weight_decay)
     steps = math.ceil(len(task.train) / settings.batch_size)
@@ -214,7 +236,8 @@ def _looks(
             continues=continues,
         )
         continues = model.name
-        outputs = stages.outputs(model, task.train)
+        wide = options.output == "features"
+        outputs = stages.outputs(model, task.train, features=wide, shared=True)
         yield _look(task, stages, options, chosen, epoch, settings.lr, (model,), outputs)
 
 
@@ -229,19 +252,23 @@ def _look(
     outputs: Outputs,
 ) -> Look:
     labels = np.asarray(task.train.labels)
+    here = labels[stages.share_of(task.train)]
     offsets = torch.zeros(outputs.logits.shape[1])
     if options.match_classes:
-        offsets = torch.as_tensor(class_offsets(outputs.logits.numpy(), labels)).float()
-    outputs = Outputs(outputs.logits + offsets, outputs.features)
-    rows = np.arange(len(labels))
+        offsets = torch.as_tensor(class_offsets(shared(outputs.logits.numpy()), labels)).float()
+    outputs = Outputs(outputs.logits + offsets, outputs.hidden)
+    predicted = outputs.logits.argmax(1).numpy()
+    predicted = shared(predicted).gather(predicted)
+    looked_at = np.unique(labels)
     if options.separate_at == "auto" and chosen:
-        rows = np.flatnonzero(np.isin(labels, _unclear(chosen)))
-    predicted = outputs.logits.argmax(1).numpy()[rows]
+        looked_at = np.array(_unclear(chosen))
+    rows, rows_here = (np.flatnonzero(np.isin(of, looked_at)) for of in (labels, here))
     groups, blocks = clustered(
-        outputs.named(options.output)[rows], labels[rows], predicted, task, stages, options
-    )
+        outputs.named(options.output)[rows_here], here[rows_here], labels[rows], predicted[rows],
+        task, stages, options,
+    )  # fmt: skip
     # Of the outputs only the logits are kept: features of several looks may fill the memory.
-    return Look(epoch, lr, models, outputs.logits, offsets, groups, blocks)
+    return Look(epoch, lr, models, outputs.logits, predicted, offsets, groups, blocks)
 
 
 def _recall_on_validation(
@@ -250,7 +277,8 @@ def _recall_on_validation(
     """How much of validation's true minorities lies outside the largest clusters of its outputs."""
     if task.val is None:
         raise InputError("separate_at='val' needs a validation split with group labels.")
-    outputs, labels = look.of(stages, task.val, options.output), task.val.labels
+    here, labels = look.of(stages, task.val, options.output).numpy(), task.val.labels
+    outputs = shared(here).gather(here)
 
     def find() -> Groups:
         with warnings.catch_warnings():  # these clusters are looked at, and never used
@@ -262,20 +290,3 @@ def _recall_on_validation(
 
     clusters = stages.once("inference", find)
     return smallest_recall(task.val.labels, task.groups(task.val), clusters.in_majority())
-
-
-def smallest_recall(labels: np.ndarray, groups: np.ndarray, majority: np.ndarray) -> float:
-    """The smallest share, over classes, of the true minority that is inferred as minority.
-
-    Validation groups may be balanced, so a class's true majority cannot be told by its size there:
-    it is the true group that lies most in the inferred majority.
-    """
-    recalls = []
-    for label in np.unique(labels):
-        in_class = labels == label
-        inside = {group: majority[groups == group].mean() for group in np.unique(groups[in_class])}
-        true_majority = max(inside, key=lambda group: inside[group])
-        minority = in_class & (groups != true_majority)
-        if minority.any():
-            recalls.append((~majority[minority]).mean())
-    return float(min(recalls, default=0.0))

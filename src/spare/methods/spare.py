@@ -77,14 +77,14 @@ def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
         },
         early=last.models[0].last if len(last.models) == 1 else None,
         early_epoch=last.epoch,
-        early_outputs=separation.early_outputs(),
+        early_outputs=separation.early_outputs(stages, task.train),
         blocks=separation.blocks,
     )
 
 
 def _warn_of_the_early_model(separation: Separation) -> None:
     """Say so where it has learned nothing yet, or everything already: then nothing can be seen."""
-    right = separation.logits().argmax(1).numpy() == separation.groups.labels
+    right = separation.predicted() == separation.groups.labels
     # Every class counts the same, or naming the largest one would seem to be something.
     by_class = [right[rows].mean() for rows in rows_by_class(separation.groups.labels).values()]
     share, by_chance = float(np.mean(by_class)), 1 / len(by_class)

@@ -28,11 +28,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from spare.data.folds import folds, halves
 from spare.data.inputs import ConcatInputs
@@ -43,11 +46,12 @@ from spare.limits import Count, NotNegative, Share, check_ranges
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
 from spare.methods.reference import OwnDecay, early_settings, refuse_outputs
+from spare.models import Classifier
 from spare.objectives.pseudo_labels import pseudo_label_loss
 from spare.training.batches import paired
 from spare.training.loop import Trained
 from spare.training.selection import Epoch, Rule, worst_accuracy
-from spare.training.stages import Stages, with_outputs
+from spare.training.stages import Stages
 
 FOLDS = 3
 #: What the history calls the score of a check.
@@ -140,7 +144,9 @@ def _train_predictor(
         ConcatInputs(labeled.split.inputs, unlabeled.inputs),
         np.concatenate([labeled.split.labels, unlabeled.labels]),
     )
-    attribute_task = with_outputs(replace(task, train=both, val=selection.split, test=None), values)
+    attribute_task = _with_outputs(
+        replace(task, train=both, val=selection.split, test=None), values
+    )
     checks = math.ceil(options.attribute_steps / options.attribute_check)
     settings = early_settings(stages.settings, options.attribute_lr, options.attribute_weight_decay)
 
@@ -226,6 +232,21 @@ def _folds(labels: np.ndarray, seed: int) -> np.ndarray:
             f"examples: add some."
         )
     return folds(labels, FOLDS, np.random.default_rng([seed, 0x55A, 1]))
+
+
+def _with_outputs(task: Task, count: int) -> Task:
+    """The task with a model that predicts so many values, where those are not its classes."""
+    if task.build_model is None:
+        raise InputError(f"task {task.name!r} has no model: give it a build_model.")
+    return replace(task, build_model=partial(_with_head, task.build_model, count))
+
+
+def _with_head(build_model: Callable[[], nn.Module], count: int) -> nn.Module:
+    model = build_model()
+    if not isinstance(model, Classifier):
+        raise InputError("a model whose outputs are to be changed must be a spare Classifier.")
+    model.head = nn.Linear(model.head.in_features, count)
+    return model
 
 
 INFERENCE = Inference("ssa", sees("val"), infer, SsaOptions)

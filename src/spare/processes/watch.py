@@ -22,6 +22,8 @@ GRACE = 3.0
 LAST_GRACE = 20.0
 #: Seconds that a process which ends waits for the one before it to end.
 LEAVING = 10.0
+#: Seconds in which the next process hears what it is told; one that is gone never does.
+TELLING = 5.0
 GOOD, BAD = 1, 2
 
 
@@ -38,7 +40,7 @@ class Watch:
         self._rank, self._size = dist.get_rank(), dist.get_world_size()
         self._exits = exits
         self._lost = False
-        self._told = False
+        self._teller: threading.Thread | None = None
         self._telling = threading.Lock()
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -47,7 +49,8 @@ class Watch:
     @property
     def ended(self) -> bool:
         """Whether nobody listens on the connections any more."""
-        return not self._thread.is_alive()
+        threads = (self._thread, self._teller)
+        return not any(thread is not None and thread.is_alive() for thread in threads)
 
     def leave(self, *, well: bool) -> bool:
         """Tell the next process that this one ends, and how; True if another had ended before."""
@@ -59,14 +62,19 @@ class Watch:
 
     def _tell(self, how: int) -> None:
         """Tell the next process, once: it listens once."""
+        with self._telling:
+            if self._teller is None:
+                # In a thread, because sending to a process that has just died may take forever.
+                self._teller = threading.Thread(target=self._send, args=(how,), daemon=True)
+                self._teller.start()
+        self._teller.join(TELLING)
+
+    def _send(self, how: int) -> None:
         import torch
         import torch.distributed as dist
 
-        with self._telling:
-            if not self._told:
-                self._told = True
-                with contextlib.suppress(RuntimeError):  # it is gone already
-                    dist.send(torch.tensor([how]), (self._rank + 1) % self._size, self._group)
+        with contextlib.suppress(RuntimeError):  # it is gone already
+            dist.send(torch.tensor([how]), (self._rank + 1) % self._size, self._group)
 
     def _listen(self) -> None:
         import torch

@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from spare.errors import InputError, Interrupted, RunError, SpareError, reason
+from spare.processes.environment import started_together
 from spare.processes.losses import Lost, looks_like_a_loss, told_of_losses
 from spare.processes.watch import Watch
 from spare.text import printable
@@ -31,8 +32,6 @@ PATIENCE = timedelta(hours=2)
 #: How long they wait for all of them to have started.
 START = timedelta(minutes=5)
 INTERFACE = "GLOO_SOCKET_IFNAME"
-#: How torchrun, and whoever starts processes as it does, tells each of them which it is.
-ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
@@ -205,7 +204,7 @@ def invited() -> bool:
 
     if dist.is_available() and dist.is_initialized():
         return dist.get_world_size() > 1
-    return all(os.environ.get(name) for name in ENVIRONMENT) and _number("WORLD_SIZE", 1) > 1
+    return started_together() and _number("WORLD_SIZE", 1) > 1
 
 
 @dataclass(frozen=True)
@@ -215,12 +214,6 @@ class Seat:
     rank: int
     size: int
     store: str
-
-
-def follows() -> bool:
-    """Whether another process talks to people, as the environment says; quick to ask."""
-    several = all(os.environ.get(name) for name in ENVIRONMENT)
-    return several and os.environ["WORLD_SIZE"] != "1" and os.environ["RANK"] != "0"
 
 
 @contextmanager

@@ -89,7 +89,8 @@ def write_groups(
     held_out: Mapping[str, np.ndarray],
     sampling: np.ndarray,
     *,
-    early_probabilities: np.ndarray | None = None,
+    predicted: np.ndarray | None = None,
+    confidence: np.ndarray | None = None,
     points: np.ndarray | None = None,
     weight_seed: int = 0,
 ) -> None:
@@ -99,8 +100,9 @@ def write_groups(
     ----------
     sampling
         How likely each training example is drawn.
-    early_probabilities, points
-        What the early model said of each training example, and where it lies among its class.
+    predicted, confidence, points
+        What the early model took each training example for and how sure it was, and where the
+        example lies among its class.
     weight_seed
         Which initial weights the groups belong to.
     """
@@ -108,11 +110,11 @@ def write_groups(
 
     train = _columns(task, "train", groups.ids)
     train.insert(3, ("probability", pa.array(sampling)))
-    if early_probabilities is not None and points is not None:
+    if predicted is not None and confidence is not None and points is not None:
         classes = np.asarray(task.class_names, dtype=object)
         train += [
-            ("predicted", pa.array(classes[early_probabilities.argmax(1)], pa.string())),
-            ("confidence", pa.array(early_probabilities.max(1).astype(np.float32))),
+            ("predicted", pa.array(classes[predicted], pa.string())),
+            ("confidence", pa.array(confidence.astype(np.float32))),
             ("x", pa.array(points[:, 0])),
             ("y", pa.array(points[:, 1])),
         ]

@@ -20,7 +20,7 @@ import torch
 from spare.data.task import Task
 from spare.errors import InputError, SpareError, SpareWarning, reason
 from spare.findings.associations import associations_of, picture_statistics
-from spare.findings.describe import components, describe_groups
+from spare.findings.describe import describe_groups
 from spare.findings.taken import resemblances, taken_blocks
 from spare.findings.verdict import verdict_of
 from spare.limits import check_seed
@@ -258,16 +258,18 @@ def _findings(
     sampling = np.full(count, 1 / count) if sampling is None else sampling
     progress.report("findings", 0, 1)
     early = inferred.early_outputs
-    last = early[-1].probabilities if early else None
+    said: dict[str, Any] = {}
+    if early:
+        last = early[-1]
+        said = {"predicted": last.predicted, "confidence": last.confidence, "points": last.points}
     write_groups(
         partial,
         task,
         inferred.groups,
         inferred.held_out,
         sampling,
-        early_probabilities=last,
-        points=None if last is None else components(last, task.train.labels),
         weight_seed=inferred.weight_seed,
+        **said,
     )
     findings: Findings = {
         "discovery": describe_groups(task, inferred.groups, sampling, early),

@@ -38,7 +38,6 @@ from spare.training.device import (
     enough_memory,
     in_precision,
     placed,
-    sent,
     to_host,
 )
 from spare.training.loading import evaluation_batches
@@ -198,22 +197,18 @@ def _parts(
     model.eval()
     done = 0
     for mirror in (False, True)[: 1 + mirrored]:
-        steps, batches = evaluation_batches(split, size, settings.workers)
-        for x in batches:
-            with (
-                torch.inference_mode(),
-                in_precision(settings.precision, device),
-                enough_memory(device, *evaluation_memory(size)),
-            ):
-                x = sent(x, device)
-                x = x.flip(3) if mirror else x
-                values = model.features(x) if cut is None else trunk_output(model, cut, x)
-                values = to_host(values.clone())
-            yield _array(values, cut)
-            done += 1
-            progress.report("features", done, steps * (1 + mirrored))
-            if progress.should_stop():
-                raise Interrupted("stopped; the same command computes the frozen layers again.")
+        steps, batches = evaluation_batches(split, size, settings.workers, device)
+        with enough_memory(device, *evaluation_memory(size)):
+            for x in batches:
+                with torch.inference_mode(), in_precision(settings.precision, device):
+                    x = x.flip(3) if mirror else x
+                    values = model.features(x) if cut is None else trunk_output(model, cut, x)
+                    values = to_host(values.clone())
+                yield _array(values, cut)
+                done += 1
+                progress.report("features", done, steps * (1 + mirrored))
+                if progress.should_stop():
+                    raise Interrupted("stopped; the same command computes the frozen layers again.")
 
 
 def _array(values: Tensor, cut: Cut | None) -> np.ndarray:

@@ -182,14 +182,14 @@ def _train_epoch(
     passes = len(together.networks)
     model.train()
     for index, x in training_batches(
-        split, plan, epoch_key, position.step, settings.workers, together.world
+        split, plan, epoch_key, position.step, settings.workers, together.world, device
     ):
         rate = learning_rate(settings, position.epoch + position.step / len(plan))
         for group in optimizer.param_groups:
             group["lr"] = rate
         step_key = [*epoch_key, position.step]
         with in_precision(settings.precision, device), together.batch(len(index), step_key):
-            loss = objective(model, sent(x, device), sent(labels[index], device), index)
+            loss = objective(model, x, sent(labels[index], device), index)
         losses.add(loss, len(index), rate)
         loss = loss / settings.accumulate
         (loss if scaler is None else scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]

@@ -202,3 +202,20 @@ def minority_recovery(
             "precision": both / int(is_inferred.sum()) if is_inferred.any() else None,
         }
     return by_class
+
+
+def smallest_recall(labels: np.ndarray, groups: np.ndarray, majority: np.ndarray) -> float:
+    """The smallest share, over classes, of the true minority that is inferred as minority.
+
+    Validation groups may be balanced, so a class's true majority cannot be told by its size there:
+    it is the true group that lies most in the inferred majority.
+    """
+    recalls = []
+    for label in np.unique(labels):
+        in_class = labels == label
+        inside = {group: majority[groups == group].mean() for group in np.unique(groups[in_class])}
+        true_majority = max(inside, key=lambda group: inside[group])
+        minority = in_class & (groups != true_majority)
+        if minority.any():
+            recalls.append((~majority[minority]).mean())
+    return float(min(recalls, default=0.0))

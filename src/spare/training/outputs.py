@@ -13,7 +13,7 @@ from spare.errors import unknown
 from spare.models import Classifier
 from spare.models.classifier import device_of
 from spare.processes.world import World, current
-from spare.training.device import enough_memory, in_precision, sent, to_host
+from spare.training.device import enough_memory, in_precision, to_host
 from spare.training.loading import evaluation_batches
 from spare.training.settings import Settings
 
@@ -23,10 +23,19 @@ OUTPUTS = {"softmax": "probabilities", "logits": "logits", "features": "features
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a model says about each example of a split, in order; on the host."""
+    """What a model says about examples of a split, in order; on the host.
+
+    These are all of them or, where processes share them out, those of this process (`share_of`).
+    """
 
     logits: Tensor
-    features: Tensor
+    #: What passes into the last layer, where it was asked for.
+    hidden: Tensor | None = None
+
+    @property
+    def features(self) -> Tensor:
+        assert self.hidden is not None, "features have to be asked for"
+        return self.hidden
 
     @property
     def probabilities(self) -> Tensor:
@@ -45,19 +54,29 @@ def outputs(
     split: Split,
     settings: Settings,
     *,
+    features: bool = False,
+    shared: bool = False,
     on_step: Callable[[int, int], None] | None = None,
 ) -> Outputs:
-    """Logits and penultimate features of every example: eval mode, un-augmented, in order.
+    """What a model says of every example: in eval mode, un-augmented, in order.
 
-    Several processes compute whole batches each, and all have the outputs of all examples.
+    Several processes compute whole batches each.
+
+    Parameters
+    ----------
+    features
+        Whether to keep what passes into the last layer too, which may take much more room.
+    shared
+        Whether each process keeps what it computed; otherwise all have the outputs of all examples.
     """
     world, size = current(), settings.eval_batch_size
     parts = [_rows(len(split), size, world, rank) for rank in range(world.size)]
     mine = parts[world.rank]
     # A process without a batch takes one example, of which nothing is kept: for the shape.
-    count, batches = evaluation_batches(split, size, settings.workers, mine or range(1))
     device = device_of(model)
-    logits, features = [], []
+    count, batches = evaluation_batches(split, size, settings.workers, device, mine or range(1))
+    logits: list[Tensor] = []
+    kept: list[Tensor] = []
     was_training = model.training
     model.eval()
     with (
@@ -66,20 +85,28 @@ def outputs(
         enough_memory(device, *evaluation_memory(settings.eval_batch_size)),
     ):
         for step, x in enumerate(batches, start=1):
-            x = sent(x, device)
             hidden = model.features(x) if isinstance(model, Classifier) else x
             head = model.head if isinstance(model, Classifier) else model
-            features.append(to_host(hidden.clone()))
+            if features:
+                kept.append(to_host(hidden.clone()))
             logits.append(to_host(head(hidden)))
             if on_step is not None:
                 on_step(step, count)
     model.train(was_training)
     lengths = [len(part) for part in parts]
 
-    def of_all(batches: list[Tensor]) -> Tensor:
-        return world.gather(torch.cat(batches)[: len(mine)], lengths)
+    def joined(batches: list[Tensor]) -> Tensor:
+        here = torch.cat(batches)[: len(mine)]
+        return here if shared else world.gather(here, lengths)
 
-    return Outputs(of_all(logits), of_all(features))
+    return Outputs(joined(logits), joined(kept) if features else None)
+
+
+def share_of(split: Split, settings: Settings) -> slice:
+    """The examples of a split that this process evaluates; alone, all of them."""
+    world = current()
+    mine = _rows(len(split), settings.eval_batch_size, world, world.rank)
+    return slice(mine.start, mine.stop)
 
 
 def _rows(count: int, batch_size: int, world: World, rank: int) -> range:

@@ -21,7 +21,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,14 +30,14 @@ from torch import nn
 from spare.data.task import Split, Task
 from spare.errors import InputError
 from spare.files.building import CHECKPOINT
-from spare.models import Classifier, build
+from spare.models import build
 from spare.processes.world import current
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
 from spare.training.checkpoint import State
 from spare.training.device import device_named, placed
 from spare.training.loop import Kept, Objective, Trained, Validate, cross_entropy, train
-from spare.training.outputs import Outputs, outputs
+from spare.training.outputs import Outputs, outputs, share_of
 from spare.training.selection import Epoch, Rule, rule_named
 from spare.training.settings import Settings
 
@@ -218,13 +217,29 @@ class Stages:
         self._keep(chosen)
         return replace(chosen, kept={}, history=losses)
 
-    def outputs(self, trained: Trained, split: Split) -> Outputs:
-        """The outputs of a trained stage's last epoch."""
+    def outputs(
+        self, trained: Trained, split: Split, *, features: bool = False, shared: bool = False
+    ) -> Outputs:
+        """The outputs of a trained stage's last epoch.
+
+        Parameters
+        ----------
+        features
+            Whether to keep what passes into the last layer too.
+        shared
+            Whether a process keeps only the outputs that it computed, those of `share_of`.
+        """
         trained.model.load_state_dict(trained.last)
+        on_step = self._progress.steps_of("outputs")
         with self.timed("outputs"):
             return outputs(
-                trained.model, split, self.settings, on_step=self._progress.steps_of("outputs")
-            )
+                trained.model, split, self.settings, features=features, shared=shared,
+                on_step=on_step,
+            )  # fmt: skip
+
+    def share_of(self, split: Split) -> slice:
+        """The examples of a split that this process evaluates; alone, all of them."""
+        return share_of(split, self.settings)
 
     def once(self, phase: str, work: Callable[[], Value]) -> Value:
         """What `work` returns, timed, and done by one process for all where there are several."""
@@ -279,18 +294,3 @@ class Stages:
 
 def _phase(name: str) -> str:
     return name.partition("/")[0]
-
-
-def with_outputs(task: Task, count: int) -> Task:
-    """The task with a model that predicts so many values, where those are not its classes."""
-    if task.build_model is None:
-        raise InputError(f"task {task.name!r} has no model: give it a build_model.")
-    return replace(task, build_model=partial(_with_head, task.build_model, count))
-
-
-def _with_head(build_model: Callable[[], nn.Module], count: int) -> nn.Module:
-    model = build_model()
-    if not isinstance(model, Classifier):
-        raise InputError("a model whose outputs are to be changed must be a spare Classifier.")
-    model.head = nn.Linear(model.head.in_features, count)
-    return model
