@@ -48,7 +48,8 @@ def large_class(
             f"a class of {count:,} examples fits no worker, and only {DEFAULT} clusters such with "
             f"Spark: use it."
         )
-    vectors = examples.select(ID, LABEL, "outputs", array_to_vector("outputs").alias("features"))
+    features = array_to_vector(F.col("outputs")).alias("features")
+    vectors = examples.select(ID, LABEL, "outputs", features)
     vectors = vectors.persist()
     centers = []
     for k in [options["k"]] if options["k"] else range(2, options["k_max"] + 1):
