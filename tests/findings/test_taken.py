@@ -12,6 +12,7 @@ from spare.findings.taken import taken_blocks
 from spare.findings.verdict import NONE, WEAK, verdict_of
 from spare.groups.blocks import Block
 from spare.groups.result import groups_from_parts
+from spare.methods.method import EarlyOutputs
 
 NAMES = ("frog", "insect", "dog")
 LABELS = np.repeat([0, 1, 2], 200)
@@ -19,9 +20,13 @@ LABELS = np.repeat([0, 1, 2], 200)
 PARTS = np.isin(np.arange(600), range(150, 200)).astype(int)
 
 
+def certain(predicted):
+    return EarlyOutputs(1, predicted, np.ones(len(predicted)))
+
+
 def described(predicted, names=NAMES):
     groups = groups_from_parts(PARTS, LABELS)
-    facts = cluster_facts(np.eye(len(names))[predicted], groups, names)
+    facts = cluster_facts(certain(predicted), groups, names)
     return groups, {
         names[label]: {"clusters": [facts[group] for group in evidence.ids]}
         for label, evidence in groups.evidence.items()
@@ -72,7 +77,7 @@ def test_a_part_that_is_only_learned_a_little_later_is_not(right, named):
 
 def test_of_two_classes_every_mistake_is_the_other_and_says_nothing():
     groups = groups_from_parts(PARTS[:400], LABELS[:400])
-    facts = cluster_facts(np.eye(2)[PREDICTED[:400]], groups, NAMES[:2])
+    facts = cluster_facts(certain(PREDICTED[:400]), groups, NAMES[:2])
     classes = {
         name: {"clusters": [facts[group] for group in groups.evidence[label].ids]}
         for label, name in enumerate(NAMES[:2])

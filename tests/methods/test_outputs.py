@@ -53,7 +53,9 @@ def test_brought_outputs_are_clustered_as_they_are(brought, name, output, stage_
     assert inferred.notes == {"separated_at": None}
     (early,) = inferred.early_outputs
     assert early.epoch is None
-    assert early.probabilities.sum(1) == pytest.approx(1)
+    probabilities = points_of(brought.train).softmax(1)
+    assert (early.predicted == probabilities.argmax(1).numpy()).all()
+    assert early.confidence == pytest.approx(probabilities.amax(1).numpy())
     assert not stage_calls
     assert stages.examples_seen == 0
 
@@ -64,7 +66,7 @@ def test_probabilities_stay_as_they_are_whatever_is_asked_for(brought):
     task = replace(brought, train=train, val=None, test=None)
     inferred = outputs.infer(task, stages_for(), ClusteringOptions(k=2))
     assert (inferred.groups.ids == infer_groups(shares, train.labels, k=2).ids).all()
-    assert inferred.early_outputs[0].probabilities == pytest.approx(shares.numpy())
+    assert inferred.early_outputs[0].confidence == pytest.approx(shares.amax(1).numpy())
 
 
 def test_warnings_name_the_class(brought):
