@@ -52,7 +52,9 @@ def main() -> None:
         split = getattr(task, name)
         if split is None:
             continue
-        made = outputs(model, split, plan.settings, on_step=lambda step, of: print(step, of))
+        made = outputs(
+            model, split, plan.settings, features=True, on_step=lambda step, of: print(step, of)
+        )
         columns = {
             "features": made.features.numpy().astype(np.float16),
             "label": np.asarray(task.class_names)[np.asarray(split.labels)],

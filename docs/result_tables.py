@@ -285,60 +285,6 @@ def natural() -> str:
     return "\n".join(as_table(lines))
 
 
-def parts_of_classes(seed: int, epoch: int) -> str:
-    """What benchmarks/natural.py saw after an epoch: both parts of every class, by inference."""
-    rows = [
-        row
-        for row in measured("natural/epochs-conv4.json")["rows"]
-        if (row["seed"], row["epoch"]) == (seed, epoch)
-    ]
-    inferences = list(dict.fromkeys(row["inference"] for row in rows))
-    heads = [f"{name}: {what}" for name in inferences for what in ("examples", "right, %")]
-    lines = [["class", *heads]]
-    for name in dict.fromkeys(row["class"] for row in rows):
-        cells = [name]
-        for inference in inferences:
-            row = next(r for r in rows if (r["class"], r["inference"]) == (name, inference))
-            cells.append(" / ".join(f"{size:,}" for size in row["sizes"]))
-            cells.append(
-                " / ".join("-" if share is None else f"{100 * share:.0f}" for share in row["right"])
-            )
-        lines.append(cells)
-    return "\n".join(as_table(lines))
-
-
-def cluster_gaps() -> str:
-    """Accuracy on test of what `discover` found in each class, by training method: the largest
-    cluster / all others, mean over seeds."""
-    rows = measured("natural/train-conv4.json")["rows"]
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    classes = list(dict.fromkeys(name.rpartition("/")[0] for name in rows[0]["groups"]))
-    lines = [["class", *methods]]
-    for name in classes:
-        cells = []
-        for method in methods:
-            accuracies = [
-                _first_and_others(row["groups"], name) for row in rows if row["method"] == method
-            ]
-            both = [mean(of_part) for of_part in zip(*accuracies, strict=True)]
-            cells.append(" / ".join(f"{100 * value:.1f}" for value in both))
-        lines.append([name, *cells])
-    averages = [
-        f"{100 * mean(row['average'] for row in rows if row['method'] == method):.1f}"
-        for method in methods
-    ]
-    return "\n".join(as_table([*lines, ["average over all pictures", *averages]]))
-
-
-def _first_and_others(groups: dict[str, Any], name: str) -> tuple[float, float]:
-    """Accuracy of a class's first cluster, and of its other clusters together."""
-    parts = {key: value for key, value in groups.items() if key.rpartition("/")[0] == name}
-    first = parts.pop(f"{name}/1")
-    count = sum(part["n"] for part in parts.values())
-    hits = sum(part["accuracy"] * part["n"] for part in parts.values())
-    return first["accuracy"], hits / count
-
-
 #: Of the README's table: the data, the study, which average its paper has, and the methods.
 SHORT = (
     ("Colored MNIST", "cmnist-no-labels", "average", ("erm", "spare", "bridge")),

@@ -28,7 +28,7 @@ HOST = torch.device("cpu")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 #: What torch.compile compiles with.
 COMPILER = "inductor"
-#: glibc's names of what `keep_freed_memory` sets, and how many bytes it may keep.
+#: glibc's numbers for what `keep_freed_memory` sets, and how many bytes it may keep.
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 KEPT = 2**30
 
