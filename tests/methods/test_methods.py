@@ -374,10 +374,40 @@ def test_the_loss_on_what_was_not_seen_counts_every_class_the_same():
     assert loss == pytest.approx((np.log1p(np.exp(-9)) + np.log(2)) / 2)
 
 
-@pytest.mark.parametrize("options", [{"output": "features"}, {"separate_at": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [{"output": "features"}, {"separate_at": 2, "early_lrs": (0.01,)}],
+)
 def test_what_cannot_be_cross_fitted(options):
-    with pytest.raises(InputError, match="cross_fit"):
+    with pytest.raises(InputError, match="cross_fit=0"):
         SpareOptions(cross_fit=2, **options)
+
+
+def test_cross_fitting_at_one_rate_looks_after_every_epoch(toy, monkeypatch):
+    monkeypatch.setattr(separation, "LEAST_STEPS", 1)
+    clarities = [(0.5, 0.96), (0.89, 0.5), (0.96, 0.5)]
+    found = looking(toy, monkeypatch, clarities, cross_fit=1, early_budget=1.0)
+    assert [look.epoch for look in found.looks] == [1, 2, 3]
+    assert found.epochs() == {0: 3, 1: 1}
+    assert [len(look.models) for look in found.looks] == [2, 2, 2]
+
+
+def test_cross_fitted_models_are_continued_from_look_to_look(toy, monkeypatch):
+    """So that three looks cost three epochs, and the last is what three epochs would give."""
+    monkeypatch.setattr(separation, "LEAST_STEPS", 1)
+    monkeypatch.setattr(separation, "CLEAR", 2.0)  # nothing is ever that clear
+    step_by_step = SpareOptions(cross_fit=1, early_budget=0.75)
+    continued, stages = fit(METHODS["spare"], toy, step_by_step)
+    assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
+    at_once, _ = fit(METHODS["spare"], toy, SpareOptions(cross_fit=1, separate_at=3))
+    for name, weights in at_once.inferred.early.items():
+        assert weights.equal(continued.inferred.early[name]), name
+
+
+def test_rates_are_for_cross_fitting_alone(toy):
+    """Otherwise cross_fit=0 could not be said where a preset has rates."""
+    fitted, _ = fit(METHODS["spare"], toy, SpareOptions(early_lrs=(0.001, 0.01), separate_at=1))
+    assert fitted.inferred.notes["early_lr"] == SETTINGS.lr
 
 
 @pytest.mark.filterwarnings("ignore:the early model has learned next to nothing")

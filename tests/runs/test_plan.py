@@ -93,6 +93,26 @@ def test_an_early_network_from_scratch_learns_at_a_higher_rate(overrides, lr, tm
     assert make_plan(source, METHODS["erm"], {"weights": "none"}).settings.lr == 0.001
 
 
+@pytest.mark.parametrize(
+    ("method", "overrides", "times"),
+    [
+        ("spare", {}, 1),
+        ("bridge", {}, 1),
+        ("spare", {"model": "resnet50"}, 1),
+        ("spare", {"weights": "none"}, 0),
+        ("spare", {"model": "conv4"}, 0),
+        ("spare", {"model": "conv4", "cross_fit": "3"}, 3),
+        ("spare_paper", {}, 0),
+    ],
+)
+@pytest.mark.parametrize("task", ["folder", "waterbirds", "celeba", "urbancars"])
+def test_a_pretrained_network_is_asked_about_examples_it_did_not_see(
+    task, method, overrides, times, tmp_path
+):
+    source = Source("mine", "folder", tmp_path) if task == "folder" else locate(task)
+    assert make_plan(source, METHODS[method], overrides).options.cross_fit == times
+
+
 def test_another_methods_option_is_unknown_here():
     with pytest.raises(InputError, match="unknown setting for erm on cmnist"):
         make_plan(locate("cmnist"), METHODS["erm"], {"k_max": "3"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,23 +21,32 @@ from spare.training.stages import Stages
 
 
 def cross_fitted(
-    task: Task, stages: Stages, settings: Settings, times: int
+    task: Task,
+    stages: Stages,
+    settings: Settings,
+    times: int,
+    shorter: Sequence[Trained] = (),
 ) -> tuple[tuple[Trained, ...], Tensor]:
-    """Each example's logits, the mean of models of one epoch that were trained on the other half.
+    """Each example's logits, the mean of models that were trained on the other half.
 
-    Of so many halvings, with two models each.
+    Parameters
+    ----------
+    times
+        So many halvings, with two models each.
+    shorter
+        Models of the same halvings with fewer epochs, to be continued.
     """
     labels = np.asarray(task.train.labels)
-    settings = replace(settings, epochs=1)
     logits = torch.zeros(len(labels), len(task.class_names))
     models: list[Trained] = []
     for fold, (rows, others) in enumerate(_halvings(labels, times, stages.seed)):
         model = stages.train(
-            f"early/{settings.lr:g}-{fold}",
+            f"early/{settings.lr:g}-{settings.epochs}-{fold}",
             replace(task, train=task.train.subset(rows)),
             # Classes in equal numbers, or a rare one is learned too little to fall apart.
             weighted(GroupSampling(labels[rows]), len(rows), settings.batch_size),
             settings=settings,
+            continues=shorter[fold].name if shorter else "",
             weight_seed=fold,
         )
         logits[others] += stages.outputs(model, task.train.subset(others)).logits

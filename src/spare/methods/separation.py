@@ -6,7 +6,8 @@
 - separate_at=T: one look after T epochs, as in the paper.
 - separate_at=val: of the candidate epochs, the one whose clusters of validation's outputs find most
   of validation's true minorities, as in the paper.
-- cross_fit=N: outputs of models that did not see the example; looks differ in the learning rate.
+- cross_fit=N: the same with outputs of models that did not see the example. With early_lrs, looks
+  differ in the learning rate instead of the epoch.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from spare.training.batches import shuffled
 from spare.training.loop import Trained
 from spare.training.metrics import smallest_recall
 from spare.training.outputs import Outputs
+from spare.training.settings import Settings
 from spare.training.stages import Stages
 
 #: In fewer steps than this a network learns nothing, not even a shortcut.
@@ -65,24 +67,34 @@ class SeparationOptions(ClusteringOptions):
     early_lr: NotNegative = 0.0
     early_weight_decay: OwnDecay = -1.0
     #: How often the training set is halved so that each example's output comes from models that
-    #: did not see it; 0 for the outputs of one model that saw all. For heads on given features,
-    #: which fit the examples that they are trained on too soon.
+    #: did not see it; 0 for the outputs of one model that saw all. For pretrained networks and
+    #: heads on given features, which learn the examples that they are trained on by heart too soon.
     cross_fit: Annotated[int, Range(0, 1000)] = 0
-    #: With cross_fit: learning rates tried in turn until every class has fallen apart, or the loss
-    #: on what the models did not see rises.
-    early_lrs: tuple[Positive, ...] = (0.001, 0.003, 0.01, 0.03, 0.1)
+    #: With cross_fit: learning rates tried in turn, one epoch each, until every class has fallen
+    #: apart, or the loss on what the models did not see rises; none for early_lr, epoch by epoch.
+    early_lrs: tuple[Positive, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.separate_at, str) and self.separate_at not in ("val", "auto"):
             raise InputError(f"separate_at is an epoch, 'val' or 'auto', not {self.separate_at!r}.")
-        if self.cross_fit and (self.separate_at != "auto" or self.output == "features"):
+        if self.cross_fit and self.output == "features":
             raise InputError(
-                "cross_fit averages softmax outputs or logits and chooses when to separate by "
-                "itself: use it with output=softmax or logits and separate_at=auto."
+                "features of different models cannot be averaged: with output=features, set "
+                "cross_fit=0."
             )
-        if not self.candidates or not self.early_lrs:
-            raise InputError("candidates and early_lrs need at least one number each.")
+        if self.tries_rates and self.separate_at != "auto":
+            raise InputError(
+                "early_lrs are tried until classes have fallen apart: with separate_at="
+                f"{self.separate_at}, set cross_fit=0, or early_lrs= for one rate."
+            )
+        if not self.candidates:
+            raise InputError("candidates needs at least one number.")
+
+    @property
+    def tries_rates(self) -> bool:
+        """Whether looks differ in the learning rate instead of the epoch."""
+        return self.cross_fit > 0 and bool(self.early_lrs)
 
     def looks_after(self, steps: int, epochs: int) -> list[int]:
         """The epochs after which to look, when an epoch has so many steps and training so many."""
@@ -153,8 +165,8 @@ class Separation:
     def early_outputs(self, stages: Stages, split: Split) -> tuple[EarlyOutputs, ...]:
         """What was said at each look, and last what each class was clustered by."""
         at_looks = self.looks
-        if len(self.looks[-1].models) > 1:  # learning rates were tried, not epochs
-            at_looks = ()
+        if len({look.epoch for look in self.looks}) < len(self.looks):
+            at_looks = ()  # rates were tried, not epochs
         here = np.asarray(split.labels)[stages.share_of(split)]
         last = self._joined(here, lambda look: look.logits).softmax(1).numpy()
         return (
@@ -212,33 +224,42 @@ def _looks(
     task: Task, stages: Stages, options: SeparationOptions, chosen: Mapping[Any, Look]
 ) -> Iterator[Look]:
     """One look after the other; of classes that have fallen apart there is nothing more to see."""
-    if options.cross_fit:
-        lowest = math.inf
-        for lr in sorted(options.early_lrs):
-            settings = early_settings(stages.settings, lr, options.early_weight_decay)
-            models, logits = cross_fitted(task, stages, settings, options.cross_fit)
+    lowest = math.inf
+    models: tuple[Trained, ...] = ()
+    for settings in _moments(stages.settings, options, len(task.train)):
+        if options.cross_fit:
+            shorter = () if options.tries_rates else models
+            models, logits = cross_fitted(task, stages, settings, options.cross_fit, shorter)
             loss = loss_over_classes(logits, task.train.labels)
             if loss > OVERSURE * lowest:
                 return
             lowest = min(loss, lowest)
             outputs = Outputs(logits[stages.share_of(task.train)])
-            yield _look(task, stages, options, chosen, 1, lr, models, outputs)
-        return
-    settings = early_settings(stages.settings, options.early_lr, options.early_weight_decay)
-    steps = math.ceil(len(task.train) / settings.batch_size)
-    continues = ""
-    for epoch in options.looks_after(steps, settings.epochs):
-        model = stages.train(
-            f"early/{epoch}",
-            task,
-            shuffled(len(task.train), settings.batch_size),
-            settings=replace(settings, epochs=epoch),
-            continues=continues,
-        )
-        continues = model.name
-        wide = options.output == "features"
-        outputs = stages.outputs(model, task.train, features=wide, shared=True)
-        yield _look(task, stages, options, chosen, epoch, settings.lr, (model,), outputs)
+        else:
+            model = stages.train(
+                f"early/{settings.epochs}",
+                task,
+                shuffled(len(task.train), settings.batch_size),
+                settings=settings,
+                continues=models[0].name if models else "",
+            )
+            models = (model,)
+            wide = options.output == "features"
+            outputs = stages.outputs(model, task.train, features=wide, shared=True)
+        yield _look(task, stages, options, chosen, settings, models, outputs)
+
+
+def _moments(settings: Settings, options: SeparationOptions, examples: int) -> list[Settings]:
+    """The trainings after which to look, each longer than the last or with a higher rate."""
+    if options.tries_rates:
+        rates = sorted(options.early_lrs)
+        at = [early_settings(settings, lr, options.early_weight_decay) for lr in rates]
+        return [replace(one, epochs=1) for one in at]
+    early = early_settings(settings, options.early_lr, options.early_weight_decay)
+    seen = examples / 2 if options.cross_fit else examples
+    steps = math.ceil(seen / early.batch_size)
+    looks = options.looks_after(steps, early.epochs)
+    return [replace(early, epochs=epoch) for epoch in looks]
 
 
 def _look(
@@ -246,8 +267,7 @@ def _look(
     stages: Stages,
     options: SeparationOptions,
     chosen: Mapping[Any, Look],
-    epoch: int,
-    lr: float,
+    settings: Settings,
     models: tuple[Trained, ...],
     outputs: Outputs,
 ) -> Look:
@@ -268,7 +288,9 @@ def _look(
         task, stages, options,
     )  # fmt: skip
     # Of the outputs only the logits are kept: features of several looks may fill the memory.
-    return Look(epoch, lr, models, outputs.logits, predicted, offsets, groups, blocks)
+    return Look(
+        settings.epochs, settings.lr, models, outputs.logits, predicted, offsets, groups, blocks
+    )
 
 
 def _recall_on_validation(

@@ -75,7 +75,8 @@ def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
             "early_epochs": last.epoch,
             "early_lr": last.lr,
         },
-        early=last.models[0].last if len(last.models) == 1 else None,
+        # Of several with different rates none stands for the others.
+        early=None if options.tries_rates else last.models[0].last,
         early_epoch=last.epoch,
         early_outputs=separation.early_outputs(stages, task.train),
         blocks=separation.blocks,

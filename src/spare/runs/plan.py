@@ -153,8 +153,8 @@ def make_plan(
     origin, preset = preset_of(source)
     layers = [
         (preset.get("settings", {}), origin),
-        (_from_scratch(preset, overrides, kinds["options"]), origin),
         (_method_preset(preset, method, kinds), origin),
+        (_from_scratch(preset, overrides, kinds["options"]), origin),
         (overrides, "--set"),
     ]
     for layer, layer_origin in layers:
