@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import mean
 from typing import Any, cast
@@ -135,51 +135,60 @@ def difference(spread: Spread) -> str:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def study(name: str) -> str:
-    """The command of a study, its table, and what all of its rows have in common."""
+def study(name: str, when: str = "selected") -> str:
+    """The table of a study, what all of its rows have in common, and the command.
+
+    With when="last" the last epoch, of the methods whose training saw no group label: a table
+    without any.
+    """
     about = read_json(RESULTS / name / "about.json")
     rows = rows_of(name)
-    lines = ["```console", *(f"$ {line}" for line in about["command"].splitlines()), "```", ""]
-    lines += scores_table(rows, about)
-    if "gaps" in rows[0]["selected"]:
-        lines += ["", *gaps_table(rows)]
+    if when == "last":
+        rows = [row for row in rows if labels_used(row).training == "none"]
+    two_shortcuts = "gaps" in rows[0]["selected"]
+    lines = gaps_table(rows) if two_shortcuts else scores_table(rows, about, when)
+    command = "; ".join(f"`{line}`" for line in about["command"].splitlines())
     return "\n".join(
-        [*lines, "", f"{in_common(rows)} Each seed: [CSV](../results/{name}/seeds.csv)."]
+        [*lines, "", f"{in_common(rows, when)} {command}; [seeds](../results/{name}/seeds.csv)."]
     )
 
 
-def in_common(rows: list[Row]) -> str:
+def in_common(rows: list[Row], when: str) -> str:
     """What would be a column with the same in every row."""
     said = [f"{rows[0]['split'].capitalize()} split"]
-    if len({row["selection"] for row in rows}) == 1:
-        said.append(f"selection: {rows[0]['selection']}")
-    for name, used in zip(
-        ("training", "selection"), zip(*map(labels_used, rows), strict=True), strict=True
-    ):
-        if len(set(used)) == 1:
-            said.append(f"{name} used: {used[0]}")
+    if when == "last":
+        said.append("the last epoch; no group label was used, for training or for selection")
+    else:
+        if len({row["selection"] for row in rows}) == 1:
+            said.append(f"selection: {rows[0]['selection']}")
+        for name, used in zip(
+            ("training", "selection"), zip(*map(labels_used, rows), strict=True), strict=True
+        ):
+            if len(set(used)) == 1:
+                said.append(f"{name} used: {used[0]}")
     if len({tuple(row["seeds"]) for row in rows}) == 1:
         said.append(f"seeds {seeds_text(rows[0]['seeds'])}")
     return "; ".join(said) + "."
 
 
-def scores_table(rows: list[Row], about: dict[str, Any]) -> list[str]:
+def scores_table(rows: list[Row], about: dict[str, Any], when: str) -> list[str]:
     """Columns that differ between rows only; `average` is plain or adjusted, as the study says."""
     average = about.get("average", "average")
     columns: list[tuple[str, Callable[[Row], str]]] = [("method", lambda row: row["method"])]
+    selected = when == "selected"
     for number, name in enumerate(("training used", "selection used")):
-        if len({labels_used(row)[number] for row in rows}) > 1:
+        if selected and len({labels_used(row)[number] for row in rows}) > 1:
             columns.append((name, lambda row, n=number: labels_used(row)[n]))
     columns += [
-        ("worst group", lambda row: cell(row["selected"]["worst_group"])),
-        (average.replace("_", " "), lambda row: cell(_at(row["selected"], average))),
+        ("worst group", lambda row: cell(row[when]["worst_group"])),  # type: ignore[literal-required]
+        (average.replace("_", " "), lambda row: cell(_at(row[when], average))),  # type: ignore[literal-required]
     ]
-    if any(row["selection"] != "last" for row in rows):
+    if selected and any(row["selection"] != "last" for row in rows):
         columns.append(("last epoch: worst group", lambda row: cell(row["last"]["worst_group"])))
-    if any(row.get("paper_rule") for row in rows):
+    if selected and any(row.get("paper_rule") for row in rows):
         columns.append(("by its own rule", by_paper_rule))
     if any(row.get("spare_minus_this") for row in rows):
-        columns.append(("SPARE minus this (95 % interval)", spare_minus))
+        columns.append(("SPARE minus this (95 % interval)", partial(spare_minus, when=when)))
     if len({tuple(row["seeds"]) for row in rows}) > 1:
         columns.append(("seeds", lambda row: seeds_text(row["seeds"])))
     if len(rows) > 1 and any(row.get("cost") for row in rows):
@@ -198,9 +207,9 @@ def scores_table(rows: list[Row], about: dict[str, Any]) -> list[str]:
     return as_table([heads, *([make(row) for _, make in columns] for row in rows)])
 
 
-def spare_minus(row: Row) -> str:
+def spare_minus(row: Row, when: str = "selected") -> str:
     against = row.get("spare_minus_this")
-    return difference(against["selected"]["worst_group"]) if against else ""
+    return difference(against[when]["worst_group"]) if against else ""  # type: ignore[literal-required]
 
 
 def by_paper_rule(row: Row) -> str:
@@ -211,13 +220,17 @@ def by_paper_rule(row: Row) -> str:
 
 
 def gaps_table(rows: list[Row]) -> list[str]:
+    """Where two shortcuts hold: what is lost where the one, the other or both mislead."""
     names = list(rows[0]["selected"]["gaps"])
-    lines = [["method", "ID accuracy", *(f"{name} gap" for name in names), "worst pattern"]]
+    heads = ["worst group", "average", "ID accuracy", *(f"{name} gap" for name in names)]
+    lines = [["method", "training used", *heads, "seeds", "examples"]]
     for row in rows:
         scores = row["selected"]
-        cells = [row["method"], cell(scores["id_accuracy"])]
-        cells += [cell(scores["gaps"][name]) for name in names]
-        lines.append([*cells, cell(scores["worst_pattern"])])
+        spreads = [scores["worst_group"], scores["average"], scores["id_accuracy"]]
+        cells = [cell(spread) for spread in (*spreads, *scores["gaps"].values())]
+        cost = f"{row['cost']['examples']:.2f}" if row.get("cost") else ""
+        seeds = seeds_text(row["seeds"])
+        lines.append([row["method"], labels_used(row).training, *cells, seeds, cost])
     return as_table(lines)
 
 
