@@ -14,28 +14,26 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from spare.data.task import Split, Task
+from spare.data.task import Task
 from spare.engines.processes import shared
 from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import rows_by_class
-from spare.groups.blocks import CLEAR, Block, believed, class_offsets, clusters_of
+from spare.groups.blocks import CLEAR, believed, class_offsets, clusters_of
 from spare.groups.clusters import infer_groups
 from spare.groups.result import Groups, groups_from_clusters
 from spare.limits import Count, NotNegative, Positive, Range, Share
 from spare.methods.cross_fit import cross_fitted, loss_over_classes
-from spare.methods.method import EarlyOutputs
+from spare.methods.looks import Look, Separation
 from spare.methods.outputs import (
     ClusteringOptions,
     clustered,
-    early_outputs,
     weighs_by_evidence,
 )
 from spare.methods.reference import OwnDecay, early_settings
@@ -106,90 +104,6 @@ class SeparationOptions(ClusteringOptions):
             return sorted({factor * epoch for epoch in self.candidates})
         most = max(round(self.early_budget * epochs), 2 * factor)
         return list(range(factor, most + 1, factor))
-
-
-@dataclass(frozen=True)
-class Look:
-    """What early models say of the training examples at one moment, and how that clusters."""
-
-    epoch: int
-    lr: float
-    #: One, or with cross-fitting one for each half.
-    models: tuple[Trained, ...]
-    #: Of this process's share of the training examples, shifted by the offsets.
-    logits: Tensor
-    #: What each training example is taken for.
-    predicted: np.ndarray
-    offsets: Tensor
-    #: Of the classes that had not fallen apart before.
-    groups: Groups
-    blocks: Mapping[Any, Block]
-
-    def of(self, stages: Stages, split: Split, output: str) -> Tensor:
-        """The named output of held-out examples, by the mean of the same models' logits.
-
-        Of those that this process evaluates.
-        """
-        wide = output == "features"
-        of_models = [
-            stages.outputs(model, split, features=wide, shared=True) for model in self.models
-        ]
-        logits = torch.stack([outputs.logits for outputs in of_models]).mean(0)
-        return Outputs(logits + self.offsets, of_models[0].hidden).named(output)
-
-
-@dataclass(frozen=True)
-class Separation:
-    """The look that each class keeps, and the groups put together from them."""
-
-    looks: tuple[Look, ...]
-    #: By class.
-    chosen: Mapping[Any, Look]
-    groups: Groups
-
-    @property
-    def blocks(self) -> dict[Any, Block]:
-        return {label: look.blocks[label] for label, look in self.chosen.items()}
-
-    def assign(self, stages: Stages, split: Split, options: ClusteringOptions) -> np.ndarray:
-        """The groups of held-out examples, each by the look that its class keeps."""
-        labels = np.asarray(split.labels)
-        for label in np.unique(labels):
-            if label not in self.chosen:
-                raise InputError(f"class {label} has no training example to learn it from.")
-        here = labels[stages.share_of(split)]
-        points = self._joined(here, lambda look: look.of(stages, split, options.output))
-        ids = self.groups.assign(points, here) if len(here) else np.empty(0, dtype=np.int64)
-        return shared(ids).gather(ids)
-
-    def early_outputs(self, stages: Stages, split: Split) -> tuple[EarlyOutputs, ...]:
-        """What was said at each look, and last what each class was clustered by."""
-        at_looks = self.looks
-        if len({look.epoch for look in self.looks}) < len(self.looks):
-            at_looks = ()  # rates were tried, not epochs
-        here = np.asarray(split.labels)[stages.share_of(split)]
-        last = self._joined(here, lambda look: look.logits).softmax(1).numpy()
-        return (
-            *(early_outputs(look.epoch, look.logits.softmax(1).numpy()) for look in at_looks),
-            early_outputs(max(self.epochs().values()), last, here),
-        )
-
-    def predicted(self) -> np.ndarray:
-        """What each training example is taken for, by the look that its class keeps."""
-        labels = self.groups.labels
-        return self._joined(labels, lambda look: torch.from_numpy(look.predicted)).numpy()
-
-    def epochs(self) -> dict[Any, int]:
-        return {label: look.epoch for label, look in self.chosen.items()}
-
-    def _joined(self, labels: np.ndarray, of: Callable[[Look], Tensor]) -> Tensor:
-        """Every example's row by the look that its class keeps."""
-        looks = {id(look): look for look in self.chosen.values()}  # which classes may share
-        by_look = {key: of(look) for key, look in looks.items()}
-        joined = torch.zeros_like(next(iter(by_look.values())))
-        for label, rows in rows_by_class(labels).items():
-            joined[rows] = by_look[id(self.chosen[label])][rows]
-        return joined
 
 
 def separate(task: Task, stages: Stages, options: SeparationOptions) -> Separation:

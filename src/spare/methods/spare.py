@@ -27,10 +27,11 @@ from spare.groups.clusterers import clusterer_named
 from spare.groups.result import Groups
 from spare.groups.weights import CLASS_MASSES, GroupSampling, importance_weights
 from spare.limits import check_ranges
+from spare.methods.looks import Separation
 from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined
 from spare.methods.outputs import infer as infer_from_outputs
 from spare.methods.outputs import warn_of_concerns
-from spare.methods.separation import Separation, SeparationOptions, separate
+from spare.methods.separation import SeparationOptions, separate
 from spare.training.batches import shuffled, weighted
 from spare.training.loop import Objective, cross_entropy
 from spare.training.stages import Stages
