@@ -298,6 +298,27 @@ def natural() -> str:
     return "\n".join(as_table(lines))
 
 
+def natural_parts(columns: list[tuple[str, int]], network: str = "conv4") -> str:
+    """What benchmarks/natural.py found in the two parts of every class, by inference and epoch."""
+    rows = measured(f"natural/epochs-{network}.json")["rows"]
+    lines = [["class", *(f"{inference}, epoch {epoch}" for inference, epoch in columns)]]
+    for name in dict.fromkeys(row["class"] for row in rows):
+        cells = []
+        for column in columns:
+            wanted = [r for r in rows if (r["inference"], r["epoch"]) == column]
+            seeds = [row for row in wanted if row["class"] == name]
+            # Clusters have no names: the part that is right more often comes first.
+            parts = [
+                sorted(zip(row["right"], row["sizes"], strict=True), reverse=True) for row in seeds
+            ]
+            means = [[mean(part[i][what] for part in parts) for i in (0, 1)] for what in (0, 1)]
+            shares = [f"{100 * share:.0f}" for share in means[0]]
+            sizes = [f"{size:,.0f}" for size in means[1]]
+            cells.append(f"{' / '.join(shares)} ({' / '.join(sizes)})")
+        lines.append([name, *cells])
+    return "\n".join(as_table(lines))
+
+
 #: Of the README's table: the data, the study, which average its paper has, and the methods.
 SHORT = (
     ("Colored MNIST", "cmnist-no-labels", "average", ("erm", "spare", "bridge")),
