@@ -99,6 +99,14 @@ def recovery(study: str, method: str, what: str, choose: Callable[..., float] = 
     return f"{choose(found):.2f}"
 
 
+def cramers_v(inference: str, attribute: str, kind: str = "over_all") -> str:
+    """Of an attribute of CelebA with what is inferred after one epoch, mean over seeds."""
+    wanted = (inference, attribute, 1)
+    rows = measured("recovery/celeba.json")["attributes"]
+    found = [row for row in rows if (row["inference"], row["attribute"], row["epoch"]) == wanted]
+    return f"{mean(row[kind] for row in found):.2f}"
+
+
 def measured_cost(study: str, method: str) -> float:
     """Examples passed through a model, in plain trainings."""
     return row_of(study, method)["cost"]["examples"]
