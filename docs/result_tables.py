@@ -107,6 +107,15 @@ def cramers_v(inference: str, attribute: str, kind: str = "over_all") -> str:
     return f"{mean(row[kind] for row in found):.2f}"
 
 
+def recovered(data: str, inference: str, epoch: int) -> str:
+    """Share of the minorities missed / of the majorities taken for minority, mean over seeds."""
+    rows = measured(f"recovery/{data}.json")["rows"]
+    found = [row for row in rows if (row["inference"], row["epoch"]) == (inference, epoch)]
+    missed = mean(row["minority_missed"] / row["minority"] for row in found)
+    taken = mean(row["majority_taken"] / row["majority"] for row in found)
+    return f"{100 * missed:.0f} / {100 * taken:.0f}"
+
+
 def measured_cost(study: str, method: str) -> float:
     """Examples passed through a model, in plain trainings."""
     return row_of(study, method)["cost"]["examples"]
