@@ -15,6 +15,7 @@ from spare.groups.result import groups_from_parts
 from spare.methods import METHODS, method_named, separation
 from spare.methods.separation import separate
 from spare.methods.spare import sampling_probabilities
+from spare.models import Classifier
 from spare.training.metrics import smallest_recall
 from spare.training.settings import Settings
 from spare.training.stages import Stages
@@ -402,6 +403,49 @@ def test_cross_fitted_models_are_continued_from_look_to_look(toy, monkeypatch):
     at_once, _ = fit(METHODS["spare"], toy, SpareOptions(cross_fit=1, separate_at=3))
     for name, weights in at_once.inferred.early.items():
         assert weights.equal(continued.inferred.early[name]), name
+
+
+HEADS = {"early_layers": "head", "cross_fit": 2, "early_lrs": (0.05, 0.1), "k": 2}
+
+
+def test_heads_are_asked_about_features_of_the_untrained_network(toy, stage_calls):
+    fitted, stages = fit(METHODS["spare"], toy, SpareOptions(**HEADS))
+    heads = [call["trained"] for name, call in stage_calls.items() if name.startswith("early/")]
+    assert heads
+    assert all(set(head.last) == {"head.weight", "head.bias"} for head in heads)
+    assert heads[0].last["head.weight"].shape == (2, 8)  # the toy network has eight features
+    assert set(fitted.trained.last) == set(stages.fresh(toy).state_dict())
+    minority = toy.train.attributes["place"] != toy.train.labels
+    assert (~fitted.inferred.groups.in_majority())[minority].mean() > 0.8
+    assert {name: len(ids) for name, ids in fitted.inferred.held_out.items()} == {
+        "val": len(toy.val), "test": len(toy.test),
+    }  # fmt: skip
+
+
+def test_heads_count_as_one_pass_through_the_network(toy):
+    _, stages = fit(METHODS["spare"], toy, SpareOptions(**HEADS))
+    assert stages.examples_seen == (1 + SETTINGS.epochs) * len(toy.train)
+
+
+def test_heads_on_given_features_are_counted_as_the_trainings_they_are(toy, monkeypatch):
+    monkeypatch.setattr(separation, "CLEAR", 2.0)  # so that every rate is tried
+    monkeypatch.setattr(separation, "OVERSURE", 100.0)
+    identity = torch.nn.Identity()
+    linear = replace(toy, build_model=lambda: Classifier(identity, torch.nn.Linear(2, 2)))
+    _, stages = fit(METHODS["spare"], linear, SpareOptions(**HEADS))
+    assert stages.examples_seen == (2 * 2 + SETTINGS.epochs) * len(toy.train)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"early_layers": "heads"}, "head"),
+        ({"early_layers": "head", "output": "features"}, "early_layers=all"),
+    ],
+)
+def test_heads_that_cannot_be_asked_are_refused(wrong, says):
+    with pytest.raises(InputError, match=says):
+        SpareOptions(**wrong)
 
 
 def test_rates_are_for_cross_fitting_alone(toy):

@@ -94,23 +94,25 @@ def test_an_early_network_from_scratch_learns_at_a_higher_rate(overrides, lr, tm
 
 
 @pytest.mark.parametrize(
-    ("method", "overrides", "times"),
+    ("method", "overrides", "layers", "times"),
     [
-        ("spare", {}, 1),
-        ("bridge", {}, 1),
-        ("spare", {"model": "resnet50"}, 1),
-        ("spare", {"weights": "none"}, 0),
-        ("spare", {"model": "conv4"}, 0),
-        ("spare", {"model": "conv4", "cross_fit": "3"}, 3),
-        ("spare_paper", {}, 0),
+        ("spare", {}, "head", 10),
+        ("bridge", {}, "head", 10),
+        ("spare", {"model": "resnet50"}, "head", 10),
+        ("spare", {"weights": "none"}, "all", 0),
+        ("spare", {"model": "conv4"}, "all", 0),
+        ("spare", {"model": "conv4", "cross_fit": "3"}, "all", 3),
+        ("spare_paper", {}, "all", 0),
     ],
 )
 @pytest.mark.parametrize("task", ["folder", "waterbirds", "celeba", "urbancars"])
-def test_a_pretrained_network_is_asked_about_examples_it_did_not_see(
-    task, method, overrides, times, tmp_path
+def test_a_pretrained_network_is_asked_before_it_is_trained(
+    task, method, overrides, layers, times, tmp_path
 ):
     source = Source("mine", "folder", tmp_path) if task == "folder" else locate(task)
-    assert make_plan(source, METHODS[method], overrides).options.cross_fit == times
+    options = make_plan(source, METHODS[method], overrides).options
+    assert (options.early_layers, options.cross_fit) == (layers, times)
+    assert bool(options.early_lrs) == (layers == "head")
 
 
 def test_another_methods_option_is_unknown_here():

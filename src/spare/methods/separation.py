@@ -8,6 +8,7 @@
   of validation's true minorities, as in the paper.
 - cross_fit=N: the same with outputs of models that did not see the example. With early_lrs, looks
   differ in the learning rate instead of the epoch.
+- early_layers=head: the early model is a linear head on the features of the network as it is given.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import torch
 
 from spare.data.task import Task
 from spare.engines.processes import shared
-from spare.errors import InputError, SpareWarning
+from spare.errors import InputError, SpareWarning, unknown
 from spare.groups.arrays import rows_by_class
 from spare.groups.blocks import CLEAR, believed, class_offsets, clusters_of
 from spare.groups.clusters import infer_groups
@@ -44,6 +45,7 @@ from spare.training.outputs import Outputs
 from spare.training.settings import Settings
 from spare.training.stages import Stages
 
+EARLY_LAYERS = ("all", "head")
 #: In fewer steps than this a network learns nothing, not even a shortcut.
 LEAST_STEPS = 25
 #: A cross-fitted model whose loss on what it did not see is so many times the lowest has only
@@ -65,17 +67,28 @@ class SeparationOptions(ClusteringOptions):
     early_lr: NotNegative = 0.0
     early_weight_decay: OwnDecay = -1.0
     #: How often the training set is halved so that each example's output comes from models that
-    #: did not see it; 0 for the outputs of one model that saw all. For pretrained networks and
-    #: heads on given features, which learn the examples that they are trained on by heart too soon.
+    #: did not see it; 0 for the outputs of one model that saw all. For heads on given features,
+    #: which learn the examples that they are trained on by heart too soon.
     cross_fit: Annotated[int, Range(0, 1000)] = 0
     #: With cross_fit: learning rates tried in turn, one epoch each, until every class has fallen
     #: apart, or the loss on what the models did not see rises; none for early_lr, epoch by epoch.
     early_lrs: tuple[Positive, ...] = ()
+    #: What the early model trains: "all" layers, or only a linear "head" on the features that the
+    #: network gives before any training. For pretrained networks: trained as a whole, they know the
+    #: examples that a shortcut misleads by heart before the shortcut shows.
+    early_layers: str = "all"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.separate_at, str) and self.separate_at not in ("val", "auto"):
             raise InputError(f"separate_at is an epoch, 'val' or 'auto', not {self.separate_at!r}.")
+        if self.early_layers not in EARLY_LAYERS:
+            raise unknown("early_layers", self.early_layers, EARLY_LAYERS)
+        if self.output == "features" and self.early_layers == "head":
+            raise InputError(
+                "a head changes no features: with output=features, set early_layers=all and "
+                "cross_fit=0."
+            )
         if self.cross_fit and self.output == "features":
             raise InputError(
                 "features of different models cannot be averaged: with output=features, set "

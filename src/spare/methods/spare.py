@@ -58,6 +58,8 @@ def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
     if task.holds_outputs:
         return infer_from_outputs(task, stages, options)
     clusterer_named(options.clusterer)  # one that cannot be used is refused before any training
+    if options.early_layers == "head":
+        task = stages.task_of_features(task)
     separation = separate(task, stages, options)
     warn_of_concerns(separation.groups, task)
     _warn_of_the_early_model(separation)

@@ -77,16 +77,11 @@ def with_frozen_layers(
             name: _frozen_outputs(task, name, model, None, settings, progress)
             for name in task.splits()
         }
-        mean, deviation = _scale(features["train"])
-        inputs: dict[str, Inputs] = {
-            name: TensorInputs((values - mean) / deviation) for name, values in features.items()
-        }
-        linear = builder(ModelChoice("linear"), classes, (len(mean),))
-        return replace(_with_inputs(task, inputs), build_model=linear)
+        return task_of_features(task, features)
     flips = _flips(task, augment)
     shape = shape_of(task.train.inputs)
     cut = find_cut(model, shape, choice.frozen_until)
-    inputs = {}
+    inputs: dict[str, Inputs] = {}
     for name, split in task.splits().items():
         mirrored = flips and name == "train"
         values = _frozen_outputs(task, name, model, cut, settings, progress, mirrored)
@@ -102,6 +97,16 @@ def with_frozen_layers(
     )
     rest = rest_builder(builder(choice, classes, shape, given), cut)
     return replace(_with_inputs(task, inputs), build_model=rest)
+
+
+def task_of_features(task: Task, features: Mapping[str, Tensor]) -> Task:
+    """The task with features of every split as inputs, standardized, and a linear head as model."""
+    mean, deviation = _scale(features["train"])
+    inputs: dict[str, Inputs] = {
+        name: TensorInputs((values - mean) / deviation) for name, values in features.items()
+    }
+    linear = builder(ModelChoice("linear"), len(task.class_names), (len(mean),))
+    return replace(_with_inputs(task, inputs), build_model=linear)
 
 
 def full_network(

@@ -36,6 +36,7 @@ from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
 from spare.training.checkpoint import State
 from spare.training.device import device_named, placed
+from spare.training.frozen import task_of_features
 from spare.training.loop import Kept, Objective, Trained, Validate, cross_entropy, train
 from spare.training.outputs import Outputs, outputs, share_of
 from spare.training.selection import Epoch, Rule, rule_named
@@ -93,6 +94,8 @@ class Stages:
         self._weight_seed = 0
         self._val_groups: np.ndarray | None = None
         self._cross_mistakes: np.ndarray | None = None
+        #: Whether heads are trained beside a whole network, and cost next to nothing.
+        self._heads_are_free = False
 
     def use_groups(self, val_groups: np.ndarray | None, weight_seed: int = 0) -> None:
         """Tell the stages to come what an inference found.
@@ -166,7 +169,8 @@ class Stages:
         )
         if continues:  # its time and examples are in this stage's, which continued it
             self._spent.pop(continues, None)
-        self._spent[name] = (trained.seconds, trained.examples_seen)
+        free = self._heads_are_free and not getattr(model, "trains_features", True)
+        self._spent[name] = (trained.seconds, 0 if free else trained.examples_seen)
         trained = replace(trained, name=name)
         if select:
             return trained
@@ -236,6 +240,24 @@ class Stages:
                 trained.model, split, self.settings, features=features, shared=shared,
                 on_step=on_step,
             )  # fmt: skip
+
+    def task_of_features(self, task: Task) -> Task:
+        """The task with the features that its network gives before any training, for linear heads.
+
+        Every example passes through the network once. That is what counts as seen: a head's passes
+        over kept features do not, beside a network that trains more than its head.
+        """
+        model = self.fresh(task)
+        on_step = self._progress.steps_of("outputs")
+        with self.timed("outputs"):
+            features = {
+                name: outputs(model, split, self.settings, features=True, on_step=on_step).features
+                for name, split in task.splits().items()
+            }
+        if getattr(model, "trains_features", True):
+            self._heads_are_free = True
+            self._spent[f"{EARLY}/features"] = (0.0, len(task.train))
+        return task_of_features(task, features)
 
     def share_of(self, split: Split) -> slice:
         """The examples of a split that this process evaluates; alone, all of them."""
