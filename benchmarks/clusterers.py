@@ -11,7 +11,6 @@ minority (precision).
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 import warnings
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from data import load
+from measured import keep
 
 import spare
 from spare.errors import SpareWarning
@@ -31,7 +31,6 @@ from spare.training.settings import Settings
 from spare.training.stages import Stages
 
 CLUSTERERS = ("kmeans", "kmedoids", "gmm")
-RESULTS = Path(__file__).parents[1] / "results" / "engines" / "clusterers.json"
 
 
 def main() -> None:
@@ -55,8 +54,7 @@ def main() -> None:
             f"{row['cpu_seconds']:8.1f}"
         )
     if arguments.write:
-        RESULTS.parent.mkdir(parents=True, exist_ok=True)
-        RESULTS.write_text(json.dumps(rows, indent=2) + "\n")
+        keep("clusterers", {"rows": rows})
 
 
 def colored_mnist(data: Path, epochs: int, names: list[str]) -> list[dict[str, Any]]:

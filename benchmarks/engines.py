@@ -25,8 +25,8 @@ from pathlib import Path
 
 import numpy as np
 from inference import status_mb
+from measured import keep
 
-RESULTS = Path(__file__).parents[1] / "results" / "engines"
 CHUNK = 1 << 20
 CGROUP = "SPARE_CGROUP"
 
@@ -381,9 +381,7 @@ def main() -> None:
         parser.error("say what to measure")
     measured = MEASURED[options.what](options)
     if options.write:
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(measured, indent=2) + "\n"
-        (RESULTS / f"{options.what}.json").write_text(text)
+        keep(options.what, measured)
 
 
 MEASURED = {

@@ -14,10 +14,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from measured import keep
 from planted import KINDS, planted, write
 
 import spare
-from spare.files.writing import write_json
 
 METHODS = ("erm", "spare", "bridge", "gb")
 NOTHING = "none"
@@ -50,7 +50,7 @@ def main() -> None:
                 flush=True,
             )
             about = {key: value for key, value in vars(given).items() if not _is_place(value)}
-            write_json(given.out / "harm.json", about | {"rows": rows})
+            keep(given.out / "harm.json", about | {"rows": rows})
     for method in ("spare", "bridge"):
         least = min(row["worst_group"][method] - row["worst_group"]["erm"] for row in rows)
         print(f"{method} minus plain training, at least: {100 * least:+.1f}")

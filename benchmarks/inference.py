@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from measured import keep
 
 #: Training examples of each class, and the seconds of k-means that the paper's table has.
 PAPER = {
@@ -188,8 +189,7 @@ def main() -> None:
             "largest_score_difference": float(gap),
             "inertia_above": above,
         }
-        path = Path(__file__).parents[1] / "results" / "engines" / "inference.json"
-        path.write_text(json.dumps(measured, indent=2) + "\n")
+        keep("inference", measured)
     print(f"  peak memory above the process's start              {small['mb']:7.0f} MB")
     if arguments.large:
         large = memory_above_start(1_000_000, 2, 10)

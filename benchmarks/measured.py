@@ -1,15 +1,18 @@
-"""Where benchmarks keep what they measured."""
+"""How benchmarks keep what they measured: with the commit of the code that was measured."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parents[1] / "results" / "engines"
+from spare.files.writing import write_json
+from spare.records.code import code_version
+
+ENGINES = Path(__file__).parents[1] / "results" / "engines"
 
 
-def keep(name: str, measured: Any) -> None:
-    """Write what was measured to results/engines/NAME.json."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(measured, indent=2) + "\n")
+def keep(file: Path | str, measured: Mapping[str, Any]) -> None:
+    """Write what was measured to a file, or under this name to results/engines."""
+    path = file if isinstance(file, Path) else ENGINES / f"{file}.json"
+    write_json(path, {"code": code_version(), **measured})

@@ -33,11 +33,11 @@ import numpy as np
 import pyarrow.parquet
 import torch
 from data import load
+from measured import keep
 
 import spare
 from spare.errors import SpareWarning
 from spare.files.reading import read_json
-from spare.files.writing import write_json
 from spare.groups.clusters import infer_groups
 from spare.groups.environments import environments
 from spare.methods.reference import early_settings
@@ -68,7 +68,7 @@ def main() -> None:
             continue
         for row in PARTS[given.part](seed, given.out / name, given):
             rows.append({"seed": seed, **row})
-        write_json(file, {"model": name, "set": given.set, "rows": rows})
+        keep(file, {"model": name, "set": given.set, "rows": rows})
     for row in rows:
         print("  ".join(f"{key} {value}" for key, value in row.items() if value is not None))
 

@@ -19,9 +19,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from measured import keep
+
 from spare.api.theory import RUNS, run_study
 from spare.files.reading import read_json
-from spare.files.writing import write_json
 
 FULL: dict[str, Any] = {
     "noises": (0.0, 0.1, 0.25, 0.5, 1.0),
@@ -51,7 +52,7 @@ def main() -> None:
     if given.records is None:
         parser.error("take needs --records FILE")
     records = taken(given.out / RUNS)
-    write_json(given.records, {"runs": records})
+    keep(given.records, {"runs": records})
     print(f"{len(records)} runs are in {given.records}")
 
 

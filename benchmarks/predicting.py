@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from measured import keep
 from planted import planted
 from torch import nn
 
@@ -29,7 +30,6 @@ from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
 from spare.data.transforms import scale_bytes
 from spare.files.reading import read_json
-from spare.files.writing import write_json
 from spare.groups.blocks import class_offsets
 from spare.models import ModelChoice, builder
 from spare.report.figures.canvas import COLORS, canvas, save_figure
@@ -107,11 +107,11 @@ def main() -> None:
             if case.name not in done:
                 started = time.process_time()
                 rows.append({"name": case.name, **case._asdict(), **measured(case, given.images)})
-                write_json(given.out, {"rows": rows, "summary": summary(rows)})
+                keep(given.out, {"rows": rows, "summary": summary(rows)})
                 took = time.process_time() - started
                 print(f"{line(rows[-1])}  {took:.0f} s of CPU", flush=True)
     show(rows)
-    write_json(given.out, {"rows": rows, "summary": summary(rows)})
+    keep(given.out, {"rows": rows, "summary": summary(rows)})
     if given.figure:
         save_figure(plot(rows), given.figure)
 

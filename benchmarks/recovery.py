@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import torch
 from data import load
+from measured import keep
 
 from spare.data.task import Task
 from spare.errors import SpareWarning
-from spare.files.writing import write_json
 from spare.findings.associations import associations
 from spare.groups.clusters import infer_groups
 from spare.groups.environments import environments
@@ -76,7 +76,7 @@ def main() -> None:
     if attributes:
         record["attributes"] = attributes
         plot_attributes(attributes, given.out / f"{given.task}-attributes.png")
-    write_json(given.out / f"{given.task}.json", record)
+    keep(given.out / f"{given.task}.json", record)
     plot(rows, given.out / f"{given.task}.png")
     print_means(rows)
 

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import torch
 from data import load
+from measured import keep
 
 from spare.data.task import Task
 from spare.datasets import cmnist
 from spare.errors import SpareWarning
-from spare.files.writing import write_json
 from spare.groups.result import Groups
 from spare.methods.separation import SeparationOptions, separate
 from spare.methods.spare_paper import PaperOptions
@@ -67,7 +67,7 @@ def main() -> None:
             flush=True,
         )
         if arguments.out:
-            write_json(arguments.out, {"palette": arguments.palette, "rows": rows})
+            keep(arguments.out, {"palette": arguments.palette, "rows": rows})
     print(
         f"smallest over the seeds: recall {min(row['recall'] for row in rows):.3f}, precision "
         f"{min(row['precision'] for row in rows):.3f}; early epochs "

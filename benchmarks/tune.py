@@ -2,6 +2,8 @@
 
     python benchmarks/tune.py --data FOLDER [--methods jtt,eiil] [--jobs 2] [--out results/tuning]
     python benchmarks/tune.py --study sampling --task FEATURES.npz --out results/tuning-sampling
+    python benchmarks/tune.py --study finetuned --task waterbirds --out results/tuning-waterbirds \\
+        --set model=benchmarks.lite0:network normalize=half frozen_until=_blocks.11
 
 **cmnist**, Colored MNIST. One rule for all: seed 0, half the epochs of the preset, and the best
 worst group on validation, at its best epoch, wins. The budget is at most eight settings per method:
@@ -15,6 +17,11 @@ learning rate, weight decay, moving average) stays as in the preset, except for 
 (learning rate and weight decay), the same four for each, then what only one has. The best mean over
 three seeds wins.
 
+**finetuned**, a pretrained network whose last layers are trained: the same six rates and decays for
+plain training and SPARE, seed 100, half the epochs. What wins needs no group label: the last
+epoch's average on validation for plain training, and for SPARE its worst group there by the groups
+that it infers. The worst of the true groups stands beside it.
+
 Test scores are not read. Writes METHOD.json for each method. Settings that it already has are not
 tried again.
 """
@@ -23,15 +30,16 @@ from __future__ import annotations
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from measured import keep
+
 import spare
 from spare.files.reading import read_json
-from spare.files.writing import write_json
 from spare.runs.grid import RunsFailed
 
 #: Plain trainings that DFR fits a last layer to, short and long: with the preset's values, the
@@ -106,6 +114,9 @@ SAMPLING: dict[str, list[dict[str, Any]]] = {
         *({"weight_decay": decay, "eta": eta} for decay in (0.01, 1.0) for eta in (0.1, 1.0)),
     ],
 }
+FINE_TUNING: list[dict[str, Any]] = [
+    {"lr": rate, "weight_decay": decay} for rate in (0.001, 0.003, 0.01) for decay in (0.001, 0.1)
+]
 
 
 @dataclass(frozen=True)
@@ -115,11 +126,19 @@ class Study:
     settings: dict[str, Any]
     #: By method.
     grids: dict[str, list[dict[str, Any]]]
+    #: By method, the rule whose score of the last epoch decides; none for the worst true group.
+    rules: dict[str, str] = field(default_factory=dict)
 
 
 STUDIES = {
     "cmnist": Study((0,), {"epochs": 10}, CMNIST),
     "sampling": Study((100, 101, 102), {"attributes": "place"}, SAMPLING),
+    "finetuned": Study(
+        (100,),
+        {"epochs": 4, "batch_size": 32, "schedule": "cosine"},
+        {"erm": FINE_TUNING, "spare": FINE_TUNING},
+        {"erm": "val_average", "spare": "val_inferred_groups"},
+    ),
 }
 
 
@@ -131,8 +150,10 @@ def main() -> None:
     parser.add_argument("--methods", default="")
     parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
     given = parser.parse_args()
     study = STUDIES[given.study]
+    study.settings.update(pair.split("=", 1) for pair in given.set)
     for method in given.methods.split(",") if given.methods else study.grids:
         file = given.out / f"{method}.json"
         rows = read_json(file)["rows"] if file.exists() else []
@@ -140,11 +161,14 @@ def main() -> None:
         missing = [setting for setting in study.grids[method] if setting not in known]
         with ThreadPoolExecutor(given.jobs) as pool:
             rows += pool.map(partial(try_setting, study, method, given), missing)
-        best = max(rows, key=lambda row: row["worst_group"])
+        best = max(rows, key=lambda row: row.get("score", row["worst_group"]))
         rows = [row | {"chosen": row is best} for row in rows]
-        write_json(
-            file, {"split": "val", "seeds": study.seeds, "set": study.settings, "rows": rows}
-        )
+        settings = study.settings | rule_of(study, method)
+        keep(file, {"split": "val", "seeds": study.seeds, "set": settings, "rows": rows})
+
+
+def rule_of(study: Study, method: str) -> dict[str, str]:
+    return {"selection": study.rules[method]} if method in study.rules else {}
 
 
 def try_setting(
@@ -160,7 +184,7 @@ def try_setting(
             data=given.data,
             jobs=1,
             report=False,
-            **study.settings | setting,
+            **study.settings | rule_of(study, method) | setting,
         )
     except RunsFailed as error:  # a rate at which training diverges
         print(f"{method:7} {setting}  {error}", flush=True)
@@ -180,6 +204,10 @@ def try_setting(
         "examples_seen": records[0]["examples_seen"],
         "commit": records[0]["code"]["commit"],
     }
+    if method in study.rules:
+        row["score"] = mean(record["history"][-1]["score"] for record in records)
+        last = [record["scores"]["val"]["last"] for record in records]
+        row |= {name: mean(of_run[name] for of_run in last) for name in ("worst_group", "average")}
     print(
         f"{method:7} {setting}  worst group {100 * row['worst_group']:.1f}  average "
         f"{100 * row['average']:.1f}  epoch {row['epoch']}",

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import torch
 from bank import KINDS
+from measured import keep
 
 from spare.data.task import Task
 from spare.errors import SpareWarning
 from spare.files.reading import read_json
-from spare.files.writing import write_json
 from spare.findings.associations import picture_statistics
 from spare.findings.describe import describe_groups
 from spare.findings.taken import resemblances, taken_blocks
@@ -58,7 +58,7 @@ def main() -> None:
         first, _, last = given.seeds.partition("-")
         run(given, range(int(first), int(last or first) + 1), given.kinds.split(","), rows)
     elif rows:
-        write_json(given.out, {"rows": rows, "summary": summary(rows)})
+        keep(given.out, {"rows": rows, "summary": summary(rows)})
     show(rows)
 
 
@@ -72,7 +72,7 @@ def run(
                 continue
             started = time.perf_counter()
             rows.append({"kind": name, "seed": seed, **judge(*KINDS[name].make(given, seed), seed)})
-            write_json(given.out, {"rows": rows, "summary": summary(rows)})
+            keep(given.out, {"rows": rows, "summary": summary(rows)})
             took = time.perf_counter() - started
             print(f"{name:28} seed {seed:3}  {rows[-1]['overall']:15} {took:.0f} s", flush=True)
 

@@ -82,7 +82,7 @@ def test_plain_training_never_sees_the_examples_of_the_last_layer(toy, stage_cal
     held_out = np.setdiff1d(np.arange(len(toy.train)), rows)
     assert len(held_out) == fitted.notes["reweighted_examples"] == len(toy.train) / 5
     assert len(rows) == len(set(rows.tolist()))
-    assert stages.examples_seen == SETTINGS.epochs * len(rows)
+    assert stages.cost.examples_seen == SETTINGS.epochs * len(rows)
     base = stage_calls["early/base"]["trained"]
     differ = {n for n, value in fitted.trained.last.items() if not value.equal(base.last[n])}
     assert differ == {"head.weight", "head.bias"}

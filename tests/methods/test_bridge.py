@@ -35,7 +35,7 @@ def test_without_weight_it_is_spare_to_the_bit_and_with_weight_it_is_not(toy):
     assert not same_weights(bridge, spare)
     assert (spare.inferred.groups.ids == bridge.inferred.groups.ids).all()
     assert (spare.probabilities == bridge.probabilities).all()
-    assert stages.examples_seen == 6 * len(toy.train)
+    assert stages.cost.examples_seen == 6 * len(toy.train)
 
 
 def test_the_clusters_of_a_class_come_closer_than_without(toy):

@@ -60,7 +60,7 @@ def test_every_image_of_every_sub_batch_is_counted(toy):
     labels = toy.train.labels
     turns = max(1, round(0.1 * min(np.bincount(labels[~wrong]))))
     sub_batch = 3 * fitted.notes["anchors_in_a_sub_batch"] + 32
-    assert stages.examples_seen == 3 * len(labels) + 2 * 2 * turns * sub_batch
+    assert stages.cost.examples_seen == 3 * len(labels) + 2 * 2 * turns * sub_batch
 
 
 def test_the_second_training_has_its_own_epochs_and_steps(toy, stage_calls):

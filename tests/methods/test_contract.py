@@ -31,12 +31,12 @@ def test_a_method_may_have_phases_of_its_own(toy):
     assert [trained.name for trained in kept] == ["finetune"]
     assert set(kept[0].kept) == {"average"}  # an epoch was selected
     assert fitted.trained.name == "finetune"
-    seconds = stages.seconds
+    seconds = stages.cost.seconds
     assert set(seconds) == {"early", "outputs", "inference", "train", "packing", "finetune"}
     assert seconds["finetune"] > 0
     assert seconds["packing"] > 0
     assert seconds["train"] == 0
-    assert stages.examples_seen == 2 * SETTINGS.epochs * len(toy.train)
+    assert stages.cost.examples_seen == 2 * SETTINGS.epochs * len(toy.train)
 
 
 @pytest.mark.parametrize("name", ["lr", "epochs", "weights", "selection"])
@@ -84,7 +84,7 @@ def test_a_method_from_outside_the_package_is_one_file(toy, tmp_path, monkeypatc
     assert method.name == "my_copies_method:METHOD"
     fitted, stages = fit(method, toy, method.options(copies=3))
     assert fitted.notes == {"copies": 3}
-    assert stages.examples_seen == 3 * SETTINGS.epochs * len(toy.train)
+    assert stages.cost.examples_seen == 3 * SETTINGS.epochs * len(toy.train)
     with pytest.raises(InputError, match="did you mean 'METHOD'"):
         method_named("my_copies_method:METHODS")
 
@@ -98,7 +98,7 @@ def test_a_trainer_of_ones_own_goes_with_any_inference(toy):
     assert method.name == "spare+plain"
     fitted, stages = fit(method, toy, method.options(separate_at=1))
     assert fitted.inferred.notes["separated_at"] == 1
-    assert stages.seconds["inference"] > 0
+    assert stages.cost.seconds["inference"] > 0
 
 
 HALVES = """
@@ -152,7 +152,7 @@ def test_an_inference_from_outside_the_package_is_discovered_with(toy):
     assert method.halves[0].name == "my_halves:INFERENCE"  # what a record has, and a command
     fitted, stages = fit(method, toy)
     assert fitted.inferred.notes == {"parts": 2}
-    assert stages.examples_seen == 0
+    assert stages.cost.examples_seen == 0
 
 
 def test_python_objects_are_taken_as_they_are():

@@ -120,9 +120,9 @@ def test_only_the_last_layer_differs_from_the_base(toy, stage_calls):
     assert fitted.trained.name == base.name == "early/base"
     differ = {n for n, value in fitted.trained.last.items() if not value.equal(base.last[n])}
     assert differ == {"head.weight", "head.bias"}
-    assert stages.examples_seen == SETTINGS.epochs * len(toy.train)
-    assert stages.seconds["train"] == 0
-    assert stages.seconds["early"] > 0
+    assert stages.cost.examples_seen == SETTINGS.epochs * len(toy.train)
+    assert stages.cost.seconds["train"] == 0
+    assert stages.cost.seconds["early"] > 0
 
 
 def several_classes(classes, rng, n=300, features=5):

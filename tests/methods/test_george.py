@@ -50,7 +50,7 @@ def test_the_worst_case_is_over_the_clusters_all_sampled_with_the_same_mass(toy,
     assert shares == pytest.approx(np.full(len(shares), 1 / len(shares)), abs=0.03)
     assert fitted.probabilities.sum() == pytest.approx(1)
     # A whole plain training, then a whole one with Group DRO: twice the cost.
-    assert stages.examples_seen == 2 * SETTINGS.epochs * len(toy.train)
+    assert stages.cost.examples_seen == 2 * SETTINGS.epochs * len(toy.train)
 
 
 @pytest.mark.parametrize("best_average", [False, True])

@@ -70,16 +70,16 @@ def test_continuing_from_a_checkpoint_is_the_same_to_the_bit(toy, tmp_path, stop
     ):
         assert expected.keys() == state.keys()
         assert all(expected[name].equal(state[name]) for name in expected)
-    assert resumed_stages.examples_seen == 2 * 3 * 400
+    assert resumed_stages.cost.examples_seen == 2 * 3 * 400
 
 
 def test_an_example_counts_twice_because_it_goes_through_both_networks(toy):
     stages = stages_for()
     fit(toy, stages, LffOptions())
-    assert stages.examples_seen == 2 * SETTINGS.epochs * len(toy.train)
+    assert stages.cost.examples_seen == 2 * SETTINGS.epochs * len(toy.train)
     plain = stages_for()
     METHODS["erm"].fit(toy, plain, METHODS["erm"].options())
-    assert plain.examples_seen == SETTINGS.epochs * len(toy.train)
+    assert plain.cost.examples_seen == SETTINGS.epochs * len(toy.train)
 
 
 def test_the_networks_start_from_other_weights_and_the_debiased_one_is_kept(toy, objectives):

@@ -57,7 +57,8 @@ def test_it_fits_and_the_same_seed_gives_the_same_result(method, toy):
     for name, value in first.trained.last.items():
         assert value.equal(again.trained.last[name])
     assert not all(v.equal(another.trained.last[n]) for n, v in first.trained.last.items())
-    assert stages.examples_seen >= 0.8 * 4 * len(toy.train)  # AFR keeps a fifth for the last layer
+    # AFR keeps a fifth for the last layer.
+    assert stages.cost.examples_seen >= 0.8 * 4 * len(toy.train)
 
 
 @every
@@ -273,7 +274,7 @@ def test_validation_groups_choose_among_candidates(toy):
     by_val, stages = fit(METHODS["spare"], toy, options)
     assert by_val.inferred.notes["separated_at"] in (1, 2, 3)
     # Three early epochs in all, not one and two and three.
-    assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
+    assert stages.cost.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
 
 
 def test_choosing_by_validation_groups_declares_that_it_sees_them(toy):
@@ -344,7 +345,7 @@ def test_cross_fitted_outputs_come_from_models_that_did_not_see_the_example(toy,
     fitted, stages = fit(METHODS["spare"], toy, options)
     assert np.bincount(scored).tolist() == [3] * len(toy.train)
     # Three halvings are three epochs, and the second training has four.
-    assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
+    assert stages.cost.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
     assert fitted.inferred.notes["early_lr"] == 0.05
     minority = toy.train.attributes["place"] != toy.train.labels
     assert (~fitted.inferred.groups.in_majority())[minority].mean() > 0.8
@@ -399,7 +400,7 @@ def test_cross_fitted_models_are_continued_from_look_to_look(toy, monkeypatch):
     monkeypatch.setattr(separation, "CLEAR", 2.0)  # nothing is ever that clear
     step_by_step = SpareOptions(cross_fit=1, early_budget=0.75)
     continued, stages = fit(METHODS["spare"], toy, step_by_step)
-    assert stages.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
+    assert stages.cost.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
     at_once, _ = fit(METHODS["spare"], toy, SpareOptions(cross_fit=1, separate_at=3))
     for name, weights in at_once.inferred.early.items():
         assert weights.equal(continued.inferred.early[name]), name
@@ -424,7 +425,7 @@ def test_heads_are_asked_about_features_of_the_untrained_network(toy, stage_call
 
 def test_heads_count_as_one_pass_through_the_network(toy):
     _, stages = fit(METHODS["spare"], toy, SpareOptions(**HEADS))
-    assert stages.examples_seen == (1 + SETTINGS.epochs) * len(toy.train)
+    assert stages.cost.examples_seen == (1 + SETTINGS.epochs) * len(toy.train)
 
 
 def test_heads_on_given_features_are_counted_as_the_trainings_they_are(toy, monkeypatch):
@@ -433,7 +434,7 @@ def test_heads_on_given_features_are_counted_as_the_trainings_they_are(toy, monk
     identity = torch.nn.Identity()
     linear = replace(toy, build_model=lambda: Classifier(identity, torch.nn.Linear(2, 2)))
     _, stages = fit(METHODS["spare"], linear, SpareOptions(**HEADS))
-    assert stages.examples_seen == (2 * 2 + SETTINGS.epochs) * len(toy.train)
+    assert stages.cost.examples_seen == (2 * 2 + SETTINGS.epochs) * len(toy.train)
 
 
 @pytest.mark.parametrize(
@@ -502,7 +503,7 @@ def test_every_learning_rate_that_was_tried_is_counted(toy, monkeypatch):
     monkeypatch.setattr(separation, "CLEAR", 2.0)  # nothing is ever that clear
     options = SpareOptions(cross_fit=2, early_lrs=(0.001, 0.01, 0.05))
     _, stages = fit(METHODS["spare"], toy, options)
-    assert stages.examples_seen == (3 * 2 + SETTINGS.epochs) * len(toy.train)
+    assert stages.cost.examples_seen == (3 * 2 + SETTINGS.epochs) * len(toy.train)
 
 
 @pytest.mark.parametrize(

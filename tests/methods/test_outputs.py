@@ -57,7 +57,7 @@ def test_brought_outputs_are_clustered_as_they_are(brought, name, output, stage_
     assert (early.predicted == probabilities.argmax(1).numpy()).all()
     assert early.confidence == pytest.approx(probabilities.amax(1).numpy())
     assert not stage_calls
-    assert stages.examples_seen == 0
+    assert stages.cost.examples_seen == 0
 
 
 def test_probabilities_stay_as_they_are_whatever_is_asked_for(brought):

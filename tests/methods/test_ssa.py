@@ -174,7 +174,7 @@ def test_a_predictor_ends_when_it_has_converged_and_one_that_has_not_gets_a_warn
     notes = inferred.notes["attribute_predictors"]
     assert [note["converged"] for note in notes] == [True, False, False]
     # 20 steps of 16 examples with and 16 without the attribute at every check.
-    assert stages.examples_seen == (4 + 5 + 5) * 20 * 32
+    assert stages.cost.examples_seen == (4 + 5 + 5) * 20 * 32
 
 
 def test_a_predictor_is_compared_by_its_worst_group(toy, monkeypatch):
@@ -224,7 +224,7 @@ def test_an_interrupted_run_resumes_to_the_same_predictors(toy, tmp_path, monkey
         assert all(wanted[name].equal(state[name]) for name in wanted)
     assert resumed.notes == undisturbed.notes
     assert (resumed.groups.ids == undisturbed.groups.ids).all()
-    assert stages.examples_seen == 3 * 60 * 32
+    assert stages.cost.examples_seen == 3 * 60 * 32
 
 
 def two_attributes(n: int, rng: np.random.Generator) -> Split:

@@ -115,7 +115,7 @@ def test_the_twins_cost_about_one_plain_training_unless_asked_otherwise(
     stages = stages_for(settings=replace(SETTINGS, epochs=epochs))
     inferred = infer(toy.as_seen_by("none"), stages, XrmOptions(twin_epochs=asked))
     assert inferred.notes["twin_epochs"] == trained
-    assert stages.examples_seen == 2 * trained * len(toy.train)
+    assert stages.cost.examples_seen == 2 * trained * len(toy.train)
 
 
 def test_the_twins_have_a_learning_rate_and_a_decay_of_their_own(toy, stage_calls):
@@ -152,16 +152,16 @@ def test_continuing_from_a_checkpoint_is_the_same_to_the_bit(toy, tmp_path, stop
         assert (groups == resumed.inferred.held_out[name]).all()
     for name, value in undisturbed.trained.last.items():
         assert value.equal(resumed.trained.last[name])
-    assert stages.examples_seen == (2 * 3 + 6) * len(toy.train)
+    assert stages.cost.examples_seen == (2 * 3 + 6) * len(toy.train)
 
 
 def test_twins_that_are_asked_for_twice_in_a_run_are_trained_once(toy, tmp_path):
     task, stages = toy.as_seen_by("none"), stages_for(tmp_path)
     groups = val_groups(task, stages, XrmOptions())
-    alone = stages.examples_seen
+    alone = stages.cost.examples_seen
     inferred = infer(task, stages, XrmOptions())
     assert (inferred.held_out["val"] == groups).all()
-    assert stages.examples_seen == alone == 2 * 3 * len(toy.train)
+    assert stages.cost.examples_seen == alone == 2 * 3 * len(toy.train)
 
 
 def with_rare_class(toy, count):

@@ -44,7 +44,7 @@ def test_a_stage_without_a_selected_epoch_has_all_that_a_runner_needs(toy, name,
     assert [record["epoch"] for record in of_runner.history] == [1, 2, 3]
     assert all(set(record) == {"epoch", "loss"} | rules for record in of_runner.history)
     of_runner.model.load_state_dict(of_runner.last)
-    assert stages.examples_seen == of_runner.examples_seen == 3 * len(toy.train)
+    assert stages.cost.examples_seen == of_runner.examples_seen == 3 * len(toy.train)
 
 
 def test_the_recipe_does_not_learn_which_epoch_is_selected_and_the_runner_does(toy):

@@ -1,4 +1,4 @@
-"""What surrounds a run: threads, memory, warnings, and which code it was."""
+"""What surrounds a run: threads, memory, warnings, and the versions of libraries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import contextlib
 import os
 import platform
 import resource
-import subprocess
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +17,6 @@ import torch
 import spare
 from spare.errors import SpareWarning
 from spare.limits import Range
-from spare.records.record import Code
 
 #: Threads of a run, and runs at a time; 0 for all cores.
 Threads = Annotated[int, Range(0, 1024)]
@@ -74,22 +71,3 @@ def peak_memory_mb() -> float:
 def versions() -> dict[str, str]:
     of_packages = {name: version(name) for name in VERSIONED}
     return {"spare-ml": spare.__version__, "python": platform.python_version()} | of_packages
-
-
-@cache
-def code_version() -> Code:
-    """The package's version and, where it is used from a checkout, the commit."""
-    code: Code = {"version": spare.__version__}
-    checkout = Path(spare.__file__).parents[2]
-    if not ((checkout / ".git").exists() and (checkout / "src" / "spare").is_dir()):
-        return code
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        described = subprocess.run(
-            ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-        code["commit"] = described.stdout.strip()
-    return code

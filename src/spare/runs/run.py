@@ -28,6 +28,7 @@ from spare.methods import METHODS, Fitted
 from spare.methods.xrm import XrmOptions, val_groups
 from spare.processes.world import current
 from spare.progress import SILENT, Progress
+from spare.records.code import code_version
 from spare.records.folder import do_once
 from spare.records.groups_file import write_groups
 from spare.records.record import (
@@ -41,7 +42,6 @@ from spare.records.record import (
 from spare.records.weights_file import write_weights
 from spare.runs.environment import (
     Threads,
-    code_version,
     collected_warnings,
     forget_peak_memory,
     limited_threads,
@@ -166,7 +166,7 @@ def _walk(
     with collected_warnings(progress.say) as last_warnings:
         findings = _findings(data, task, fitted, sees, place, seed, progress)
     now = time.perf_counter()
-    seconds = stages.seconds | {"findings": now - scored}
+    seconds = stages.cost.seconds | {"findings": now - scored}
     # Work of an interrupted process counts too: a stage's clock is in its checkpoint.
     seconds["total"] = max(now - started, sum(seconds.values()))
     several = {"processes": world.size} if world.size > 1 else {}
@@ -180,7 +180,7 @@ def _walk(
         **findings,
         "notes": notes | ({"warnings": warnings} if warnings else {}),
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "examples_seen": stages.examples_seen,
+        "examples_seen": stages.cost.examples_seen,
         "peak_memory_mb": round(peak_memory_mb(), 1),
         "threads": torch.get_num_threads(),
         "versions": versions(),

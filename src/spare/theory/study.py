@@ -16,6 +16,7 @@ import torch
 from spare.errors import InputError, unknown
 from spare.files.writing import write_json, write_text
 from spare.limits import check_seed
+from spare.records.code import code_version
 from spare.report.figures.canvas import save_figure
 from spare.report.html import sections_html
 from spare.report.sections import Section
@@ -70,6 +71,7 @@ class Study:
                 "name": self.name,
                 "title": self.title,
                 "claim": self.claim,
+                "code": code_version(),
                 "settings": plain(self.settings),
                 "facts": plain(self.facts),
                 "sections": [plain(dataclasses.asdict(section)) for section in self.sections],

@@ -16,10 +16,9 @@ that there is to know of it, and its last epoch is the run's.
 
 from __future__ import annotations
 
-import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +34,7 @@ from spare.processes.world import current
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
 from spare.training.checkpoint import State
+from spare.training.cost import EARLY, Cost, phase_of
 from spare.training.device import device_named, placed
 from spare.training.frozen import task_of_features
 from spare.training.loop import Kept, Objective, Trained, Validate, cross_entropy, train
@@ -44,7 +44,6 @@ from spare.training.settings import Settings
 
 Value = TypeVar("Value")
 
-EARLY = "early"
 #: How good an epoch is by each rule, and what else to remember of it.
 Judge = Callable[[Epoch], tuple[dict[str, float], dict[str, float]]]
 
@@ -88,9 +87,7 @@ class Stages:
         self._folder = folder
         self._keep = keep
         self._progress = progress
-        #: By stage: seconds, examples seen.
-        self._spent: dict[str, tuple[float, int]] = {}
-        self._clocks = {"outputs": 0.0, "inference": 0.0}
+        self.cost = Cost(progress)
         self._weight_seed = 0
         self._val_groups: np.ndarray | None = None
         self._cross_mistakes: np.ndarray | None = None
@@ -147,7 +144,7 @@ class Stages:
         weight_seed
             Which initial weights: the same number is the same weights, whatever the phase.
         """
-        phase = _phase(name)
+        phase = phase_of(name)
         weight_seed = self._weight_seed if weight_seed is None else weight_seed
         model = self.fresh(task, weight_seed)
         if start is not None:
@@ -167,10 +164,8 @@ class Stages:
             phase=phase,
             progress=self._progress,
         )
-        if continues:  # its time and examples are in this stage's, which continued it
-            self._spent.pop(continues, None)
         free = self._heads_are_free and not getattr(model, "trains_features", True)
-        self._spent[name] = (trained.seconds, 0 if free else trained.examples_seen)
+        self.cost.add(name, trained.seconds, 0 if free else trained.examples_seen, continues)
         trained = replace(trained, name=name)
         if select:
             return trained
@@ -256,7 +251,7 @@ class Stages:
             }
         if getattr(model, "trains_features", True):
             self._heads_are_free = True
-            self._spent[f"{EARLY}/features"] = (0.0, len(task.train))
+            self.cost.add(f"{EARLY}/features", 0.0, len(task.train))
         return task_of_features(task, features)
 
     def share_of(self, split: Split) -> slice:
@@ -268,16 +263,9 @@ class Stages:
         with self.timed(phase):
             return current().once(work)
 
-    @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
+    def timed(self, phase: str) -> AbstractContextManager[None]:
         """Count the time within it for a phase."""
-        started = time.perf_counter()
-        self._progress.report(phase, 0, 1)
-        try:
-            yield
-        finally:
-            self._progress.report(phase, 1, 1)
-            self._clocks[phase] = self._clocks.get(phase, 0.0) + time.perf_counter() - started
+        return self.cost.timed(phase)
 
     def _validation(self, task: Task, select: str | Rule) -> Validate | None:
         val = task.val
@@ -300,19 +288,3 @@ class Stages:
         if self._folder is None:
             return None
         return self._folder / f"{name.replace('/', '-')}{CHECKPOINT}"
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Time by phase, that of interrupted processes included."""
-        spent = {EARLY: 0.0, **self._clocks, "train": 0.0}
-        for name, (seconds, _) in self._spent.items():
-            spent[_phase(name)] = spent.get(_phase(name), 0.0) + seconds
-        return spent
-
-    @property
-    def examples_seen(self) -> int:
-        return sum(examples for _, examples in self._spent.values())
-
-
-def _phase(name: str) -> str:
-    return name.partition("/")[0]
