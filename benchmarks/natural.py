@@ -13,7 +13,8 @@ epochs    one plain model, trained as early ones are; after epochs 2, 4, 6, 8 an
           and the accuracy of both parts of every class, by SPARE (two clusters)
           and by EIIL (two environments).
 train     accuracy on test of the clusters that `discover` found, by training method. Nobody knows
-          the true groups here, so the clusters take their place, for scores only.
+          the true groups here, so the clusters of one seed, on which nothing is trained, take their
+          place, for scores only.
 
 Finished parts are kept. Each writes a JSON file named after itself and the network.
 """
@@ -56,6 +57,7 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--methods", default="erm,spare")
     parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--groups-of", type=int, default=2, metavar="SEED", help="of train")
     parser.add_argument("--out", type=Path, default=Path("runs/natural"))
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -138,9 +140,11 @@ def epochs(seed: int, out: Path, given: argparse.Namespace) -> Iterator[dict[str
 
 
 def train(seed: int, out: Path, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    found = discovered(seed, out, given)
-    listing = out / f"clusters-{seed}.csv"
-    write_listing(found.folder, listing)
+    if seed == given.groups_of:
+        raise SystemExit(f"seed {seed} names the groups: train with others.")
+    listing = out / f"clusters-{given.groups_of}.csv"
+    if not listing.exists():
+        write_listing(discovered(given.groups_of, out, given).folder, listing)
     bench = spare.bench(
         listing, methods=given.methods.split(","), seeds=[seed], out=out / f"train-{seed}", jobs=1,
         report=False, attributes="cluster", root=str(given.images.resolve()), **settings_of(given),
@@ -149,6 +153,7 @@ def train(seed: int, out: Path, given: argparse.Namespace) -> Iterator[dict[str,
         scores = run.record["scores"]["test"]["last"]
         yield {
             "method": run.record["method"],
+            "groups_of": given.groups_of,
             "average": scores["average"],
             "worst_group": scores["worst_group"],
             "groups": scores["groups"],
