@@ -1,12 +1,12 @@
-"""Write docs/results.md, the README's table and a CSV of every study's seeds from results/.
+"""Write the pages that have a template, README's table and a CSV of every study's seeds from results/.
 
     python docs/make_results.py          rewrites them
     python docs/make_results.py --check  exits with 1 if one of them is not what results/ gives
     python docs/make_results.py --add STUDY FOLDER
                                          first takes the finished runs of a bench into results/STUDY
 
-The page is docs/results.md.j2: sentences by hand, and every number by an expression that takes it
-from a record (docs/result_tables.py).
+A template is docs/NAME.md.j2: sentences by hand, and every number by an expression that takes it from
+a record (docs/result_tables.py).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from spare.files.reading import read_json
 from spare.records.labels import labels_used
 from spare.records.record import RunRecord
 
-TEMPLATE = ROOT / "docs" / "results.md.j2"
+TEMPLATES = sorted((ROOT / "docs").glob("*.md.j2"))
 README = ROOT / "README.md"
 END = "<!-- end of tables -->"
 SHORT = re.compile(rf"(?P<begin><!-- short table -->).*?{END}", re.DOTALL)
-MADE = "<!-- Made by docs/make_results.py from docs/results.md.j2 and results/: change those. -->"
+MADE = "<!-- Made by docs/make_results.py from docs/{} and results/: change those. -->"
 
 
 # --- studies -------------------------------------------------------------------------------------
@@ -118,11 +118,12 @@ def _of_groups(run: RunRecord) -> dict[str, Any]:
 # --- files ---------------------------------------------------------------------------------------
 
 
-def page() -> str:
+def page(template: Path) -> str:
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     environment.globals |= vars(result_tables)
-    environment.globals |= {"min": min, "max": max, "median": median, "made": MADE}
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render()
+    made = MADE.format(template.name)
+    environment.globals |= {"min": min, "max": max, "median": median, "made": made}
+    return environment.from_string(template.read_text(encoding="utf-8")).render()
 
 
 def files() -> dict[Path, str]:
@@ -130,12 +131,13 @@ def files() -> dict[Path, str]:
     readme = README.read_text(encoding="utf-8")
     short = "\n".join([r"\g<begin>", "", *short_table(), "", END])
     studies = sorted(path.parent for path in RESULTS.glob("*/about.json"))
-    text = page()
+    pages = {template.with_suffix(""): page(template) for template in TEMPLATES}
+    text = "".join(pages.values())
     forgotten = [study.name for study in studies if f"results/{study.name}/" not in text]
     if forgotten:
-        sys.exit(f"{TEMPLATE.name} shows nothing of {', '.join(forgotten)}")
+        sys.exit(f"no page shows anything of {', '.join(forgotten)}")
     return {
-        ROOT / "docs" / "results.md": text,
+        **pages,
         README: SHORT.sub(short, readme),
         **{study / "seeds.csv": seeds_csv(study.name) for study in studies},
     }

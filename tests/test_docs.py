@@ -189,7 +189,7 @@ def test_links_between_pages_lead_somewhere(page):
             assert (page.parent / link).exists(), link
 
 
-def test_the_results_page_is_what_the_results_give():
+def test_made_pages_are_what_the_results_give():
     script = ROOT / "docs" / "make_results.py"
     assert subprocess.run([sys.executable, script, "--check"]).returncode == 0
 
@@ -198,9 +198,10 @@ def test_the_results_page_is_what_the_results_give():
 NO_SCORES = {"0.001", "0.01", "7.6", "3.7", "1.9", "1.06", "91.6", "86.2", "87.6"}
 
 
-def test_every_score_of_the_results_page_comes_from_a_record():
-    """The page's source has no decimals of its own, but for its last part, which has commands."""
-    text = (ROOT / "docs" / "results.md.j2").read_text().partition("\n## Cost\n")[0]
+@pytest.mark.parametrize("template", sorted((ROOT / "docs").glob("*.md.j2")), ids=lambda p: p.stem)
+def test_every_score_of_a_made_page_comes_from_a_record(template):
+    """Its source has no decimals of its own, but for the part on cost, which has commands."""
+    text = template.read_text().partition("\n## Cost\n")[0]
     text = re.sub(r"\{\{.*?\}\}", "", text, flags=re.DOTALL)
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     assert set(re.findall(r"\d+\.\d+", text)) <= NO_SCORES
