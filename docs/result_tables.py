@@ -163,7 +163,7 @@ def study(name: str, when: str = "selected") -> str:
     if when == "last":
         rows = [row for row in rows if labels_used(row).training == "none"]
     two_shortcuts = "gaps" in rows[0]["selected"]
-    lines = gaps_table(rows) if two_shortcuts else scores_table(rows, about, when)
+    lines = gaps_table(rows, when) if two_shortcuts else scores_table(rows, about, when)
     command = "; ".join(f"`{line}`" for line in about["command"].splitlines())
     return "\n".join(
         [*lines, "", f"{in_common(rows, when)} {command}; [seeds](../results/{name}/seeds.csv)."]
@@ -236,18 +236,17 @@ def by_paper_rule(row: Row) -> str:
     return f"{cell(row['paper_rule']['worst_group'])} ({row['paper_rule_name']})"
 
 
-def gaps_table(rows: list[Row]) -> list[str]:
+def gaps_table(rows: list[Row], when: str) -> list[str]:
     """Where two shortcuts hold: what is lost where the one, the other or both mislead."""
-    names = list(rows[0]["selected"]["gaps"])
-    heads = ["worst group", "average", "ID accuracy", *(f"{name} gap" for name in names)]
-    lines = [["method", "training used", *heads, "seeds", "examples"]]
-    for row in rows:
-        scores = row["selected"]
-        spreads = [scores["worst_group"], scores["average"], scores["id_accuracy"]]
-        cells = [cell(spread) for spread in (*spreads, *scores["gaps"].values())]
-        cost = f"{row['cost']['examples']:.2f}" if row.get("cost") else ""
-        seeds = seeds_text(row["seeds"])
-        lines.append([row["method"], labels_used(row).training, *cells, seeds, cost])
+    scores: list[Any] = [row[when] for row in rows]  # type: ignore[literal-required]
+    gaps = [f"{name} gap" for name in scores[0]["gaps"]]
+    used = ["training used"] if len({labels_used(row).training for row in rows}) > 1 else []
+    lines = [["method", *used, "worst group", "average", "ID accuracy", *gaps, "examples"]]
+    for row, of_row in zip(rows, scores, strict=True):
+        spreads = [of_row[name] for name in ("worst_group", "average", "id_accuracy")]
+        cells = [cell(spread) for spread in (*spreads, *of_row["gaps"].values())]
+        training = [labels_used(row).training] * len(used)
+        lines.append([row["method"], *training, *cells, f"{row['cost']['examples']:.2f}"])
     return as_table(lines)
 
 
@@ -261,6 +260,8 @@ def tuning(folder: str = "tuning") -> str:
             setting = ", ".join(f"{key} {value}" for key, value in row["setting"].items())
             mark = "**" if row.get("chosen") else ""
             found = "diverges" if "failed" in row else f"{100 * row['worst_group']:.1f}"
+            if "score" in row:
+                found = f"{100 * row['score']:.1f} ({found})"
             tried.append(f"{mark}{setting}: {found}{mark}")
         lines.append([method, "; ".join(tried)])
     return "\n".join(as_table(lines))
