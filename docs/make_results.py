@@ -1,12 +1,12 @@
-"""Write the pages that have a template, README's table and a CSV of every study's seeds from results/.
+"""Write the pages that have a template, README's table and every study's CSV from results/.
 
     python docs/make_results.py          rewrites them
     python docs/make_results.py --check  exits with 1 if one of them is not what results/ gives
     python docs/make_results.py --add STUDY FOLDER
                                          first takes the finished runs of a bench into results/STUDY
 
-A template is docs/NAME.md.j2: sentences by hand, and every number by an expression that takes it from
-a record (docs/result_tables.py).
+A template is docs/NAME.md.j2: sentences by hand, and every number by an expression that takes it
+from a record (docs/result_tables.py).
 """
 
 from __future__ import annotations
