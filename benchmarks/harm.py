@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=48)
     parser.add_argument("--faint", type=int, default=8, help="how bright a texture is")
     parser.add_argument("--model", default="small_cnn")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--out", type=Path, default=Path("runs/harm"))
     given = parser.parse_args()
     print(f"kind       seed  {'  '.join(f'{m:>6}' for m in METHODS)}   recall  precision  verdict")
@@ -71,6 +72,7 @@ def measured(kind: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
     bench = spare.bench(
         data / "data.csv", methods=METHODS, seeds=[seed], out=given.out / name, jobs=1,
         report=False, model=given.model, attributes="planted", resize=given.side, crop=given.side,
+        **dict(pair.split("=", 1) for pair in given.set),
     )  # fmt: skip
     records = {run.record["method"]: run.record for run in bench.runs}
     classes = records["spare"]["discovery"].values()
