@@ -17,7 +17,7 @@ learning rate, weight decay, moving average) stays as in the preset, except for 
 (learning rate and weight decay), the same four for each, then what only one has. The best mean over
 three seeds wins.
 
-**finetuned**, a pretrained network whose last layers are trained: the same six rates and decays for
+**finetuned**, a pretrained network whose last layers are trained: the same rates and decays for
 plain training and SPARE, seed 100, half the epochs. What wins needs no group label: the last
 epoch's average on validation for plain training, and for SPARE its worst group there by the groups
 that it infers. The worst of the true groups stands beside it.
@@ -115,7 +115,13 @@ SAMPLING: dict[str, list[dict[str, Any]]] = {
     ],
 }
 FINE_TUNING: list[dict[str, Any]] = [
-    {"lr": rate, "weight_decay": decay} for rate in (0.001, 0.003, 0.01) for decay in (0.001, 0.1)
+    *(
+        {"lr": rate, "weight_decay": decay}
+        for rate in (0.001, 0.003, 0.01)
+        for decay in (0.001, 0.1)
+    ),
+    # The highest rate with the strongest decay was best: two more with as strong a decay or more.
+    *({"lr": 0.003, "weight_decay": decay} for decay in (0.3, 1.0)),
 ]
 
 
