@@ -114,5 +114,5 @@ def test_an_odd_width_is_refused():
 
 
 def test_what_does_not_fit_in_memory_is_said_with_its_size():
-    with pytest.raises(InputError, match=r"need 16,0\d\d\.\d GB, and half of this machine's"):
+    with pytest.raises(InputError, match=r"need 40,0\d\d\.\d GB, and half of this machine's"):
         check_memory(10**6, 10**6, 10**3)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 
 from spare.errors import InputError
-from spare.theory import dominance, growth, linear, separability
+from spare.theory import dominance, growth, linear, network, separability
 from spare.theory.dominance import optimum
 from spare.theory.growth import GrowthOptions
-from spare.theory.mixtures import Mixture, orthogonal_features
+from spare.theory.mixtures import Mixture, orthogonal_features, sampled
 from spare.theory.sweeps import Point, Swept, _slopes
+
+#: The module, which the function of the same name hides.
+growing = sys.modules["spare.theory.growth"]
 
 
 def test_growth_follows_the_theorem_inside_typical_inputs():
@@ -37,10 +42,38 @@ def test_growth_in_float32_is_that_in_float64():
         assert a["measured slope"] == pytest.approx(b["measured slope"], rel=1e-3)
 
 
+def test_inputs_are_as_long_as_the_theory_has_them_with_features_of_the_users_own(monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        growing, "sampled", lambda *args, **more: made.append(sampled(*args, **more)) or made[-1]
+    )
+    features = orthogonal_features([1.0, 1.0, 2.0, 2.0], 20, torch.Generator().manual_seed(1))
+    growth(features=features, n=4000, width=20, steps=5, sweep_seeds=0, activations=("erf",))
+    assert (made[0].x ** 2).sum(1).mean().item() == pytest.approx(20, rel=0.03)
+
+
+def test_a_feature_that_no_class_has_more_often_has_no_ratio():
+    study = growth(
+        d=60, n=200, width=40, core=2.0, spurious=3.0, correlation=0.5, steps=5, sweep_seeds=0,
+        activations=("relu",),
+    )  # fmt: skip
+    assert "nan" not in str(study)
+    assert np.isfinite(study.facts["largest_error"])
+
+
+def test_sweeps_that_do_not_fit_in_memory_are_refused_before_anything_is_computed(monkeypatch):
+    monkeypatch.setattr(network, "half_of_memory", lambda: 10**9)
+    with pytest.raises(InputError, match=r"^d=4,000, n=8,000 and width=8,000 need 2\.6 GB"):
+        growth(d=60, n=200, width=40, core=2.0, spurious=3.0)
+
+
 def test_growth_takes_features_of_the_users_own():
     features = orthogonal_features([3.0, 3.0, 5.0, 5.0], 80, torch.Generator().manual_seed(1))
     small = {"d": 80, "n": 200, "width": 100, "steps": 5, "sweep_seeds": 0, "activations": ("erf",)}
-    rows = growth(features=features.numpy(), **small).tables["slopes"]
+    study = growth(features=features.numpy(), **small)
+    rows = study.tables["slopes"]
+    assert study.settings["core"] == pytest.approx(3)
+    assert study.settings["spurious"] == pytest.approx(5)
     zeta_squared = 4 / (3 * np.pi)
     assert rows[0]["predicted slope"] == pytest.approx(2 * zeta_squared * 9 * 0.5 / 80)
     with pytest.raises(InputError, match="not orthogonal"):
@@ -77,6 +110,12 @@ def test_separability_holds_for_nearly_all_examples():
     assert study.facts["xi_standard_deviation"] <= study.facts["kappa"] * 1.02
 
 
+def test_small_sizes_have_their_sweeps_too():
+    study = separability(d=60, n=400, width=40, core=2.0, spurious=3.0, correlation=1.0, steps=1)
+    assert len(study.tables["threshold"]) > 9
+    assert "There is no minority, feature of the other majority, and no minority" in str(study)
+
+
 def test_groups_part_only_where_the_gap_exceeds_the_noise():
     rows = separability(d=400, n=3200, width=1600, steps=1).tables["threshold"]
     assert rows[0]["correlation"] == 0.5
@@ -104,6 +143,15 @@ def test_dominance_is_near_the_linear_optimum_and_below_the_bound():
     for row in study.tables["ratios"]:
         assert row["core"] == pytest.approx(row["optimum core"], abs=0.08)
         assert row["spurious"] == pytest.approx(row["optimum spurious"], abs=0.12)
+
+
+def test_a_bound_is_not_said_to_hold_where_the_theorem_says_nothing():
+    study = dominance(
+        d=60, n=200, width=40, activations=("erf",), ratios=(0.5,), minorities=False
+    )  # fmt: skip
+    assert study.facts["bound_held"] == {}
+    assert "no point is with R_s at most 0.3 R_c" in str(study)
+    assert "says nothing" not in str(study)
 
 
 def test_the_network_is_near_the_linear_model_on_colored_digits(real_data):

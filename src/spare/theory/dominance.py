@@ -27,7 +27,14 @@ from spare.theory.dominance_figure import plot
 from spare.theory.mixtures import Mixture, sampled
 from spare.theory.network import check_memory, check_step, check_width, symmetric
 from spare.theory.slopes import PROBES, features_of, inside
-from spare.theory.study import Row, Study, generator_of, options_of, precision_named
+from spare.theory.study import (
+    Row,
+    Study,
+    check_entries,
+    generator_of,
+    options_of,
+    precision_named,
+)
 
 #: R_s is much smaller than R_c up to this ratio.
 MUCH_SMALLER = 0.3
@@ -35,6 +42,8 @@ MUCH_SMALLER = 0.3
 CORRELATIONS = (0.998, 0.99, 0.97, 0.95, 0.9, 0.8)
 #: At this ratio.
 RATIO_OF_THAT = 0.1
+#: More steps than that would take days.
+MOST_STEPS = 1_000_000
 
 CLAIM = (
     "Trained on, a network does not come round to the right feature: if the spurious feature has "
@@ -68,8 +77,9 @@ class DominanceOptions:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if not self.ratios or not self.activations:
-            raise InputError("ratios and activations need at least one entry each.")
+        check_entries(ratios=self.ratios, activations=self.activations)
+        for name in self.activations:
+            activation_named(name)
 
 
 def dominance(*, seed: int = 0, progress: Progress = SILENT, **settings: Any) -> Study:
@@ -95,8 +105,6 @@ def dominance(*, seed: int = 0, progress: Progress = SILENT, **settings: Any) ->
     options = options_of(DominanceOptions, settings)
     check_width(options.width)
     check_memory(options.d, options.n, options.width)
-    for name in options.activations:
-        activation_named(name)
     jobs = [
         (activation, ratio, options.correlation)
         for activation in options.activations
@@ -108,13 +116,14 @@ def dominance(*, seed: int = 0, progress: Progress = SILENT, **settings: Any) ->
     rows = []
     for number, job in enumerate(jobs + swept):
         progress.report("dominance", number, len(jobs) + len(swept))
-        rows.append(_trained(*job, options, seed))
+        rows.append(_trained(*job, options, seed, progress))
     by_ratio, by_share = rows[: len(jobs)], rows[len(jobs) :]
     in_regime = [row for row in by_ratio if row["ratio"] <= MUCH_SMALLER]
     facts = {
         "bound_held": {
             activation: all(r["bound held"] for r in in_regime if r["activation"] == activation)
             for activation in options.activations
+            if in_regime
         },
         "points_in_regime": len(in_regime),
         "points_held": sum(row["bound held"] for row in in_regime),
@@ -158,7 +167,12 @@ def optimum(ratio: float, core_ratio: float, correlation: float) -> tuple[float,
 
 
 def _trained(
-    activation: str, ratio: float, correlation: float, options: DominanceOptions, seed: int
+    activation: str,
+    ratio: float,
+    correlation: float,
+    options: DominanceOptions,
+    seed: int,
+    progress: Progress,
 ) -> Row:
     dtype = precision_named(options.precision)
     generator = generator_of(seed, 4)
@@ -176,7 +190,14 @@ def _trained(
     lr = options.lr or check_step(examples.x, activation, 0.0) / 2
     check_step(examples.x, activation, lr)
     steps = math.ceil(options.duration * options.d * math.log(options.d) / lr)
-    for _ in range(steps):
+    if steps > MOST_STEPS:
+        raise InputError(
+            f"training for {options.duration:g} d log d / lr takes {steps:,} steps of size "
+            f"{lr:.3g}, and at most {MOST_STEPS:,} are made: make lr larger, or duration, d or the "
+            f"noise along the features (core_ratio, ratios) smaller."
+        )
+    for step in range(steps):
+        progress.report(f"{activation}, R_s / R_c = {ratio:g}", step, steps)
         network.step(examples.x, examples.y, lr)
     features = features_of(examples)
     vectors = examples.core.new_tensor(np.stack([f.vector.numpy() for f in features]))
@@ -198,6 +219,17 @@ def _trained(
         "optimum spurious": b,
         "bound held": max(moved[:2]) <= bound,
     }
+
+
+def _verdict(facts: Mapping[str, Any]) -> str:
+    """Whether the bound holds where the theorem is about."""
+    regime = f"with R_s at most {MUCH_SMALLER:g} R_c"
+    if not facts["points_in_regime"]:
+        return f"The theorem is for R_s much smaller than R_c, and no point is {regime}."
+    return (
+        f"W{regime[1:]} the bound holds, without any slack, at {facts['points_held']} of "
+        f"{facts['points_in_regime']} points."
+    )
 
 
 def _sections(
@@ -227,10 +259,15 @@ def _sections(
                 "R_c of the core one. The bound, sqrt(2) R_s / R_c, is for |f(v_c)|. 'Best linear' "
                 "is the linear model with the least loss.",
                 "Measured inside typical inputs; of the two classes, the larger |f(v_c)| and the "
-                f"smaller |f(v_s)|. With R_s at most {MUCH_SMALLER:g} R_c the bound holds, without "
-                f"any slack, at {facts['points_held']} of {facts['points_in_regime']} points.",
-                "From R_s / R_c = 0.7 on the bound is above what any feature can be (1): it holds "
-                "and says nothing.",
+                f"smaller |f(v_s)|. {_verdict(facts)}",
+                *(
+                    [
+                        "From R_s / R_c = 0.71 on the bound is above what any feature can be (1): "
+                        "it holds and says nothing."
+                    ]
+                    if any(row["bound"] > 1 for row in by_ratio)
+                    else []
+                ),
             ],
         )
     ]
@@ -260,7 +297,7 @@ def _sections(
                 [
                     "The theorem is for minorities of O(n^(1 - gamma)) examples: with more of them "
                     "the core feature is worth learning."
-                    + ("" if fails is None else f" The bound fails from {100 * fails:.0f} % on.")
+                    + ("" if fails is None else f" The bound fails from {100 * fails:.3g} % on.")
                 ],
             )
         )

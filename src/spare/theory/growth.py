@@ -7,7 +7,7 @@ f(v_s) = 2 lr zeta^2 ||v_s||^2 t / d * (n_{+1,s} - n_{-1,s}) / n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spare.errors import InputError
 from spare.limits import Positive, Range
 from spare.progress import SILENT, Progress
 from spare.report.sections import Section
@@ -24,8 +25,17 @@ from spare.theory.growth_figure import by_line, plot
 from spare.theory.mixtures import Mixture, check_features, read_features, sampled
 from spare.theory.network import check_memory, check_step, check_width, symmetric
 from spare.theory.slopes import PROBES, features_of, inside
-from spare.theory.study import Row, Study, generator_of, options_of, precision_named
-from spare.theory.sweeps import SWEEPS, Swept, sweep_errors, sweep_rows
+from spare.theory.study import (
+    Row,
+    Study,
+    cell,
+    check_entries,
+    generator_of,
+    options_of,
+    precision_named,
+    rms,
+)
+from spare.theory.sweeps import SWEEPS, Swept, check_sweeps, sweep_errors, sweep_rows
 
 #: The theorem is for any of (0, 1/4); the largest has the shortest window.
 ALPHA = 0.25
@@ -56,8 +66,14 @@ class GrowthOptions(Mixture):
     #: Everything in the sweeps but d and what is swept, as a share of its size.
     sweep_scale: Annotated[float, Range(0.01, 1)] = 1.0
     precision: str = "float32"
-    #: Text file of features, instead of random ones of these sizes: a line for each of four.
+    #: Text file of features instead of random ones, a line for each of four; sizes are theirs then.
     features_file: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_entries(activations=self.activations)
+        for name in self.activations:
+            activation_named(name)
 
 
 def growth(
@@ -73,8 +89,8 @@ def growth(
     ----------
     seed : int
     features : array of shape (4, d), optional
-        The core features of class +1 and -1, then their spurious ones, instead of random ones of
-        the sizes `core` and `spurious`.
+        The core features of class +1 and -1, then their spurious ones, instead of random ones;
+        `core`, `spurious` and `d` are theirs then.
     progress : Progress, optional
     **settings
         Fields of `GrowthOptions`.
@@ -89,18 +105,14 @@ def growth(
     >>> 0.7 < study.facts["slopes"]["erf"]["spurious of class +1"] < 1.3
     True
     """
+    given = _given(features, settings.get("features_file", ""))
+    if given is not None:
+        settings |= _sizes_of(given, settings)
     options = options_of(GrowthOptions, settings)
     check_width(options.width)
     check_memory(options.d, options.n, options.width)
-    given = None
-    if features is not None:
-        given = torch.as_tensor(np.asarray(features), dtype=torch.float64)
-    elif options.features_file:
-        given = read_features(Path(options.features_file))
-    if given is not None:
-        check_features(given, options.d)
-    for name in options.activations:
-        activation_named(name)
+    if options.sweep_seeds:
+        check_sweeps(_swept(options))
     curves: list[Row] = []
     for number, activation in enumerate(options.activations):
         progress.report("growth", number, len(options.activations) + 1)
@@ -118,7 +130,7 @@ def growth(
             }
             for activation in options.activations
         },
-        "largest_error": max(abs(row["measured / predicted"] - 1) for row in slopes),
+        "largest_error": _worst(slopes),
         "exponents": {name: each["exponent"] for name, each in errors.items()},
     }
     return Study(
@@ -133,11 +145,29 @@ def growth(
     )
 
 
+def _given(features: Any, file: str) -> Tensor | None:
+    """Features of the user's own, from memory or from a file."""
+    if features is not None:
+        return torch.as_tensor(np.asarray(features), dtype=torch.float64)
+    return read_features(Path(file)) if file else None
+
+
+def _sizes_of(features: Tensor, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as these features have them: the noise is what they leave of the norm sqrt(d)."""
+    for name in ("core", "spurious"):
+        if name in settings:
+            raise InputError(f"{name} is the size of the features that were given: leave it out.")
+    d = settings.get("d", features.shape[-1] if features.ndim else 0)
+    check_features(features, d)
+    core, spurious = (rms(part.norm(dim=1).tolist()) for part in (features[:2], features[2:]))
+    return {"d": d, "core": core, "spurious": spurious}
+
+
 def _curves(activation: str, options: GrowthOptions, seed: int, given: Tensor | None) -> list[Row]:
     """Measured and predicted outputs of every feature after every step."""
     dtype = precision_named(options.precision)
     generator = generator_of(seed, 1)
-    examples = sampled(_mixture(options), generator, features=given, dtype=dtype)
+    examples = sampled(options.mixture(), generator, features=given, dtype=dtype)
     network = symmetric(activation, options.width, options.d, generator, dtype)
     probes = examples.probes(PROBES, generator)
     check_step(examples.x, activation, options.lr)
@@ -168,11 +198,6 @@ def _swept(options: GrowthOptions) -> Swept:
     )  # fmt: skip
 
 
-def _mixture(options: GrowthOptions) -> Mixture:
-    names = Mixture.__dataclass_fields__
-    return Mixture(**{name: getattr(options, name) for name in names})
-
-
 def _slope(rows: Sequence[Row], options: GrowthOptions) -> Row:
     """The initial slope of one line: the t of a t + b t^2 through its first steps."""
     steps = np.array([row["step"] for row in rows], dtype=float)
@@ -198,6 +223,11 @@ def _slope(rows: Sequence[Row], options: GrowthOptions) -> Row:
         "last / predicted": rows[-1]["measured"] / rows[-1]["predicted"] if predicted else math.nan,
         "leaves the line at step": off[0] if off else None,
     }
+
+
+def _worst(slopes: Sequence[Row]) -> float:
+    """The largest relative error of a slope, of the features that the labels go with at all."""
+    return max(abs(row["measured / predicted"] - 1) for row in slopes if row["predicted slope"])
 
 
 def _steeper(activation: str) -> float:
@@ -232,9 +262,9 @@ def _sections(
             row["activation"],
             row["feature"],
             f"{row['predicted slope']:.5f}",
-            f"{row['measured / predicted']:.3f}",
-            f"{row['alone / predicted']:.3f}",
-            f"{row['last / predicted']:.3f}",
+            cell(row["measured / predicted"], ".3f"),
+            cell(row["alone / predicted"], ".3f"),
+            cell(row["last / predicted"], ".3f"),
             row["leaves the line at step"] or "-",
         ]
         for row in slopes
@@ -242,7 +272,6 @@ def _sections(
     last = f"output after step {options.steps} / predicted"
     heads = ["activation", "feature", "predicted slope", "measured / predicted",
              "feature alone / predicted", last, "leaves the line at step"]  # fmt: skip
-    worst = max(abs(row["measured / predicted"] - 1) for row in slopes)
     sections = [
         Section(
             f"Slopes at the start, d = {options.d}, n = {options.n}, width = {options.width}, "
@@ -252,7 +281,7 @@ def _sections(
             [
                 "A slope is how much the output along a feature grows in one step, at the start. "
                 "It is measured inside typical inputs, (f(x + v) - f(x - v)) / 2, and there it is "
-                f"within {100 * worst:.1f} % of the theorem's.",
+                f"within {100 * _worst(slopes):.1f} % of the theorem's.",
                 *_alone(options.activations),
                 f"An output leaves the line when it is off by more than {100 * OFF:.0f} %. The "
                 f"theorem is for {_window(options):.0f} steps or so, sqrt(d^(3/4) / lr).",

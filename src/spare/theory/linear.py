@@ -34,7 +34,7 @@ from spare.theory.linear_figure import plot
 from spare.theory.linear_model import fitted
 from spare.theory.mixtures import Mixture, sampled
 from spare.theory.network import check_memory, check_step, check_width, symmetric
-from spare.theory.study import Row, Study, exponent, generator_of, options_of
+from spare.theory.study import Row, Study, check_entries, exponent, generator_of, options_of
 
 #: Of data as the theory has it, with n = width = 2 d^(1 + alpha); gaps are taken after some steps.
 DIMENSIONS, ALPHA, RATE_STEPS, RATE_SEEDS = (50, 100, 200, 400), 0.25, 3, 4
@@ -72,6 +72,7 @@ class LinearOptions:
         check_ranges(self)
         if len(set(self.classes)) != 2:
             raise InputError(f"classes are two of 0 to 4, not {self.classes}.")
+        check_entries(activations=self.activations)
         for name in self.activations:
             activation_named(name)
 
@@ -96,7 +97,8 @@ def linear(
     """
     options = options_of(LinearOptions, settings)
     check_width(options.width)
-    check_memory(3 * options.side**2, 3 * options.n, options.width)
+    # Three versions of the images, without the noise that drawn data is kept with.
+    check_memory(3 * options.side**2, options.n, options.width, versions=2)
     constants = _constants()
     inputs, y = versions(data, seed, options.palette, options.classes, options.n, options.side)
     rows: list[Row] = []

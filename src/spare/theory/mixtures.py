@@ -62,6 +62,10 @@ class Mixture:
                 f"make them smaller, or d larger."
             )
 
+    def mixture(self) -> Mixture:
+        """Only what the data is like, of options that have more."""
+        return Mixture(**{name: getattr(self, name) for name in Mixture.__dataclass_fields__})
+
     @property
     def noise(self) -> float:
         """Of every direction without a feature, so that inputs have a norm of about sqrt(d)."""
@@ -169,7 +173,9 @@ def sampled(
         directions = vectors / vectors.norm(dim=1, keepdim=True)
         factor = mixture.noise_along(what) / mixture.noise - 1
         noise += factor * (noise @ directions.T) @ directions
-    x = core[(y < 0).long()] + spurious[torch.from_numpy(spurious_of)] + noise
+    x = core[(y < 0).long()]  # in place, because these are the largest arrays there are
+    x += spurious[torch.from_numpy(spurious_of)]
+    x += noise
     return Examples(
         mixture, x.to(dtype), y.to(dtype), spurious_of, core.to(dtype), spurious.to(dtype),
         noise.to(dtype),

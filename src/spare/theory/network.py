@@ -23,8 +23,9 @@ from spare.theory.linear_model import largest_eigenvalue, transformed
 
 #: Numbers in the largest temporary array: rows are taken in portions.
 PORTION = 2**23
-#: Temporary arrays of that size that are alive at the same time.
-TEMPORARY = 4
+#: Arrays that are alive at the same time: temporary ones of that size, ones like the data while it
+#: is drawn and looked at, and ones like the hidden layer's weights in a step.
+TEMPORARY, LIKE_DATA, LIKE_WEIGHTS = 4, 5, 4
 
 
 @dataclass
@@ -106,9 +107,15 @@ def check_width(width: int) -> None:
         )
 
 
-def check_memory(d: int, n: int, width: int, *, copies: int = 1, bytes_each: int = 8) -> None:
-    """Refuse sizes that do not fit in memory, before anything is made."""
-    matrices = copies * (2 * n * d + 2 * width * d)
+def check_memory(
+    d: int, n: int, width: int, *, copies: int = 1, versions: int = 1, bytes_each: int = 8
+) -> None:
+    """Refuse sizes that do not fit in memory, before anything is made.
+
+    copies      networks that are trained at the same time, each on data of its own
+    versions    of the data that one network sees
+    """
+    matrices = copies * d * (LIKE_DATA * versions * n + LIKE_WEIGHTS * width)
     needed = bytes_each * (matrices + TEMPORARY * max(PORTION, copies * width))
     allowed = half_of_memory()
     if needed > allowed:

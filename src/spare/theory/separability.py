@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from spare.errors import InputError
 from spare.limits import Positive, Range, Share
 from spare.progress import SILENT, Progress
 from spare.report.sections import Section
@@ -54,6 +55,14 @@ class SeparabilityOptions(Mixture):
     sweeps: bool = True
     precision: str = "float32"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.correlation <= (1 - self.correlation) * (1 - self.alone):
+            raise InputError(
+                f"with a correlation of {self.correlation:g} and alone={self.alone:g} no group is "
+                f"a majority, which the corollary is about: make one of them larger."
+            )
+
 
 def separability(*, seed: int = 0, progress: Progress = SILENT, **settings: Any) -> Study:
     """Measure when the groups of a class separate, and how many examples obey the corollary.
@@ -78,8 +87,7 @@ def separability(*, seed: int = 0, progress: Progress = SILENT, **settings: Any)
     options = options_of(SeparabilityOptions, settings)
     check_width(options.width)
     check_memory(options.d, options.n, options.width)
-    names = Mixture.__dataclass_fields__
-    mixture = Mixture(**{name: getattr(options, name) for name in names})
+    mixture = options.mixture()
     progress.report("separability", 0, 3)
     training = Training(options.activation, options.lr, options.steps, options.precision)
     measured = measure(mixture, options.width, training, seed)
@@ -156,6 +164,17 @@ def _shares(step: int, measured: Measured) -> Row:
     }
 
 
+def _missing(final: Sequence[Row], options: SeparabilityOptions) -> list[str]:
+    """Which groups have no examples, where some have none."""
+    missing = [GROUPS[group] for group in GROUPS if group not in {row["group"] for row in final}]
+    if not missing:
+        return []
+    return [
+        f"There is no {', and no '.join(missing)}: of {options.n} examples, a correlation of "
+        f"{options.correlation:g} and alone={options.alone:g} leave none."
+    ]
+
+
 def _sections(
     over_time: Sequence[Row],
     last: Row,
@@ -187,6 +206,7 @@ def _sections(
                 "The standard deviation of an example's own noise (xi) is "
                 f"{facts['xi_standard_deviation']:.2f}; the paper bounds it by kappa = "
                 f"{facts['kappa']:.2f}.",
+                *_missing(final, options),
             ],
         ),
         Section(

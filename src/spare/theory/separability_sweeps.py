@@ -25,7 +25,8 @@ SMALL_CORE, SMALL_SPURIOUS = 2.5, 3.5
 def threshold_rows(given: Mixture, width: int, training: Training, seed: int) -> list[Row]:
     """How many examples lie on their group's side, as the gap grows out of the noise."""
     d, n, width = max(given.d // 4, 8), max(given.n // 4, 8), max(width // 4 // 2 * 2, 2)
-    base = Mixture(d=d, n=n, core=min(given.core, math.sqrt(d) / 4), alone=0.0)
+    small = math.sqrt(d) / 4
+    base = Mixture(d=d, n=n, core=min(given.core, small), spurious=small, alone=0.0)
     points = [
         replace(base, spurious=size, correlation=p)
         for size, p in [

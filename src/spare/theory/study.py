@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,10 +122,23 @@ def precision_named(name: str) -> torch.dtype:
     return known[name]
 
 
-def check_positive(**values: float) -> None:
-    for name, value in values.items():
-        if not value > 0:
-            raise InputError(f"{name} is above 0, not {value:g}.")
+def check_entries(**lists: Sequence[Any]) -> None:
+    """Refuse an empty list of a study's settings, and one that names something twice."""
+    for name, entries in lists.items():
+        if not entries:
+            raise InputError(f"{name} is empty: name at least one.")
+        for entry in entries:
+            if entries.count(entry) > 1:
+                raise InputError(f"{name} names {entry} more than once: name each once.")
+
+
+def cell(value: float | None, form: str) -> str:
+    """A number of a table, or a dash where there is none.
+
+    >>> cell(0.5, ".2f"), cell(math.nan, ".2f")
+    ('0.50', '-')
+    """
+    return "-" if value is None or math.isnan(value) else format(value, form)
 
 
 def plain(value: Any) -> Any:

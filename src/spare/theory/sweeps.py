@@ -87,6 +87,13 @@ def points(options: Swept) -> list[list[Point]]:
     return groups
 
 
+def check_sweeps(options: Swept) -> None:
+    """Refuse sweeps that do not fit in memory, before any of them is made."""
+    for group in points(options):
+        mixture = group[0].mixture
+        check_memory(mixture.d, mixture.n, group[0].width, copies=len(group))
+
+
 def sweep_rows(options: Swept, seed: int, progress: Progress) -> list[Row]:
     """For every point, activation, seed and feature, the slope that is measured and predicted."""
     rows = []
@@ -104,7 +111,6 @@ def _slopes(
 ) -> list[Row]:
     dtype = precision_named(options.precision)
     d, n, width = group[0].mixture.d, group[0].mixture.n, group[0].width
-    check_memory(d, n, width, copies=len(group))
     examples = [sampled(each.mixture, generator_of(*key), dtype=dtype) for each in group]
     generator = generator_of(*key, 1)
     one = symmetric(activation, width, d, generator, dtype)
