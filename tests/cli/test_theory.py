@@ -71,6 +71,24 @@ def test_studies_share_a_page_and_json_is_for_machines(capsys, tmp_path):
         (["growth", "--set", "lr=1e6", *SMALL], "a step size (lr) of 1e+06 is beyond stability"),
         (["growth", "--set", "d=1000000", "--set", "n=1000000"], "d=1,000,000, n=1,000,000 and"),
         (["dominance", "--set", "activations=relo"], "unknown activation 'relo'"),
+        (["growth", "--set", "activations=", *SMALL], "activations is empty: name at least one."),
+        (["linear", "--set", "activations="], "activations is empty: name at least one."),
+        (
+            ["dominance", "--set", "ratios=1,2,1"],
+            "ratios names 1.0 more than once: name each once.",
+        ),
+        (
+            ["dominance", "--set", "lr=1e-9", *SMALL],
+            "training for 2 d log d / lr takes 491,321,347,",
+        ),
+        (
+            ["separability", "--set", "correlation=0.3"],
+            "with a correlation of 0.3 and alone=0.5 no",
+        ),
+        (
+            ["reliance", "--set", "task=digits", "--set", "masks=x"],
+            "digits is not made of image file",
+        ),
         (["separability", "--seed", "-1", *SMALL], "a seed is from 0"),
         (["predict", "nowhere/at/all"], "there is no file or folder nowhere/at/all"),
     ],
@@ -98,14 +116,14 @@ def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, monkeypatch, 
 )
 def test_features_of_a_file_are_checked(capsys, tmp_path, monkeypatch, change, line):
     monkeypatch.chdir(tmp_path)
-    rows = list(4 * np.eye(60)[:4])
+    rows = list(3 * np.eye(60)[:4])
 
     def write(rows):
         text = "\n".join(",".join(map(str, row)) for row in rows)
         (tmp_path / "features.csv").write_text(text)
 
-    more = [*SMALL, "--set", "features_file=features.csv", "--set", "core=2", "--set", "spurious=3"]
-    more += ["--set", "steps=5", "--set", "sweep_seeds=0", "--set", "activations=erf"]
+    more = [*SMALL, "--set", "features_file=features.csv", "--set", "steps=5"]
+    more += ["--set", "sweep_seeds=0", "--set", "activations=erf"]
     write(change(rows))
     code, out, err = call(capsys, "growth", *more)
     assert (code, out) == (1, "")
@@ -113,6 +131,8 @@ def test_features_of_a_file_are_checked(capsys, tmp_path, monkeypatch, change, l
     assert err.count("\n") == 1
     write(rows)
     assert call(capsys, "growth", "--out", "out", *more)[0] == 0
+    err = call(capsys, "growth", *more, "--set", "core=2")[2]
+    assert err == "spare: error: core is the size of the features that were given: leave it out.\n"
 
 
 def test_a_foreign_file_in_the_folder_is_one_sentence(capsys, tmp_path):

@@ -153,7 +153,8 @@ def test_predict_tells_how_fast_clusters_are_learned():
 @pytest.mark.parametrize(
     ("told", "clarity", "said"),
     [
-        (Forecast(None, 0.1, 1.0, None), 0.9, ["SEPARATED: the classes have fallen apart alre"]),
+        (Forecast(None, 0.1, 1.0, None), 0.9, ["SEPARATED: the", "The theory does not promise it"]),
+        (Forecast(3.0, 0.9, 1.0, 2.0), 0.9, ["SEPARATED: the", "The theory promises it"]),
         (Forecast(None, 0.1, 1.0, None), 0.2, ["NOT PROMISED: a linear learner"]),
         (Forecast(30.0, 0.9, None, None), 0.2, ["PROMISED, but after 3 epochs the network has"]),
         (Forecast(30.0, 0.9, 0.5, 4.0), 0.2, ["PROMISED: a linear learner"]),
@@ -208,6 +209,8 @@ def test_masks_divide_an_image(tmp_path):
     assert (parts.core[0][:, ~inside] == 0).all()
     assert (parts.shortcut[0][:, inside] == 0).all()
     assert torch.equal(parts.shortcut[0][:, ~inside], pixels[0][:, ~inside])
+    with pytest.raises(DataError, match=r"^there is no folder of masks .*: name one with --set"):
+        masked_apart(early, np.array([1]), tmp_path / "nowhere")
     with pytest.raises(DataError, match=r"^there is no mask .*two\.png: put one there"):
         masked_apart(early, np.array([1]), tmp_path)
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spare.errors import DataError
+from spare.errors import DataError, InputError
 from spare.images.decode import BadImage, Geometry, decode_to
 from spare.images.decoded import read_image
 from spare.theory.colored_digits import color_only, digit_only
@@ -61,13 +61,20 @@ def masked_apart(early: Early, rows: np.ndarray, masks: Path) -> Parts:
 def _masks(folder: Path, early: Early, rows: np.ndarray, full: Tensor) -> Tensor:
     """Where the foreground is, in the network's view of these images."""
     choices = early.plan.choices
+    if "resize" not in choices or "train" not in early.task.names:
+        raise InputError(
+            f"{early.task.name} is not made of image files, so that masks do not go with it: name "
+            f"a task of images."
+        )
+    if not folder.is_dir():
+        raise DataError(f"there is no folder of masks {folder}: name one with --set masks=FOLDER.")
     geometry = Geometry(choices["resize"], keep_aspect=choices["keep_aspect"])
     side = full.shape[-1]
     inside = torch.zeros(len(rows), 1, side, side, dtype=torch.bool)
     for number, row in enumerate(rows):
         path = folder / Path(early.task.names["train"][row]).with_suffix(".png")
         if not path.is_file():
-            raise DataError(f"there is no mask {path}: put one there for every training image.")
+            raise DataError(f"there is no mask {path}: put one there for every image of the class.")
         try:
             mask = decode_to(read_image(path), geometry).pixels
         except BadImage as error:

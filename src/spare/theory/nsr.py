@@ -168,7 +168,8 @@ def _sections(rows: Sequence[Row], options: NsrOptions) -> list[Section]:
     return [
         Section(
             f"Worst group / average in % of the test split, {size} training images, "
-            f"{options.epochs} epochs, {100 * options.p_corr:g} % in the class's color, "
+            f"{options.epochs} epoch{'s' if options.epochs > 1 else ''}, "
+            f"{100 * options.p_corr:g} % in the class's color, "
             f"{len(options.seeds)} seed{'s' if len(options.seeds) > 1 else ''}",
             ["noise", "noise / signal", *methods],
             table,

@@ -34,6 +34,8 @@ MOST_EXAMPLES, MOST_PIXELS = 10_000, 32
 #: From so many on, the linear learner is looked at less often: clusters of many examples take time.
 MANY = 3000
 EPOCHS = Range(1, 1000)
+#: Looks that are shown, from the first on and up to the last; the table has all.
+SHOWN = 6
 
 CLAIM = (
     "A feature is learned the sooner the larger it is, so a faint shortcut separates late. A "
@@ -101,7 +103,11 @@ def predict(
     epochs = [step / per_epoch for step in at]
     told = forecast(clock, epochs, looks)
     clusters = _clusters(early.task, labels, epochs, looks, seed)
-    clarity = [_clarity(each, labels, seed) for each in looks]
+    seen = [
+        {"epoch": e, "clarity": _clarity(each, labels, seed), "agreement": clock.agreement(each)}
+        for e, each in zip(epochs, looks, strict=True)
+    ]
+    clarity = [each["clarity"] for each in seen]
     budget = _budget(early)
     facts = {
         "promised": told.promised,
@@ -110,6 +116,7 @@ def predict(
         "started_epoch": told.started,
         "predicted_epoch": told.epoch,
         "clarity_now": clarity[-1],
+        "clearest_epoch": epochs[int(np.argmax(clarity))],
         "looks_until_epoch": budget,
     }
     return Study(
@@ -123,12 +130,9 @@ def predict(
                 {"time": float(t), "clarity": float(c)}
                 for t, c in zip(clock.times, clock.clarity, strict=True)
             ],
-            "looks": [
-                {"epoch": e, "clarity": c, "agreement": clock.agreement(each)}
-                for e, c, each in zip(epochs, clarity, looks, strict=True)
-            ],
+            "looks": seen,
         },
-        sections=_sections(told, clusters, clarity[-1], watched, budget, early),
+        sections=_sections(told, clusters, seen, watched, budget, early),
         settings={"task": early.task.name, "seed": seed, "watched": watched, **settings},
         plot=lambda: plot(clock, told, epochs, looks, labels, early.task.class_names),
     )
@@ -202,14 +206,16 @@ def _budget(early: Early) -> int:
 def _sections(
     told: Forecast,
     clusters: Sequence[Row],
-    clarity: float,
+    seen: Sequence[Row],
     watched: int,
     budget: int,
     early: Early,
 ) -> list[Section]:
+    clarity = float(seen[-1]["clarity"])
+    clearest = max(seen, key=lambda row: float(row["clarity"]))
     return [
         Section(
-            f"After {watched} epochs of {early.plan.source.label}",
+            f"After {_epochs(watched)} of {early.plan.source.label}",
             ["class", "cluster", "examples", "margin", "margin per epoch"],
             [
                 [
@@ -228,14 +234,41 @@ def _sections(
                 f"{clarity:.2f} now; from {APART:g} on they count as separated.",
                 *advice(told, clarity, watched, budget, early.plan.settings.epochs),
             ],
-        )
+        ),
+        Section(
+            "What was seen so far",
+            ["epoch", "clarity", "agreement with the linear learner"],
+            [
+                [f"{row['epoch']:.2f}", f"{row['clarity']:.2f}", f"{row['agreement']:.2f}"]
+                for row in _few(seen)
+            ],
+            [
+                "So far the classes were the most clearly apart after epoch "
+                f"{round(clearest['epoch'], 2):g}."
+            ],
+        ),
     ]
+
+
+def _few(seen: Sequence[Row]) -> list[Row]:
+    """Those to show: the first ones, which are within the first epoch, and the last ones."""
+    return [*seen] if len(seen) <= 2 * SHOWN else [*seen[:SHOWN], *seen[-SHOWN:]]
+
+
+def _epochs(count: int) -> str:
+    return f"{count} epoch{'s' if count > 1 else ''}"
 
 
 def advice(told: Forecast, clarity: float, watched: int, budget: int, epochs: int) -> list[str]:
     """What the prediction means for `discover`."""
     if clarity >= APART:
-        return ["SEPARATED: the classes have fallen apart already; 'spare discover' will see it."]
+        return [
+            "SEPARATED: the classes have fallen apart already; 'spare discover' will see it.",
+            "The theory promises it: a linear learner on these inputs separates them too."
+            if told.promised
+            else "The theory does not promise it: a linear learner on these inputs does not "
+            f"separate them at any time (its clarity is at most {told.most_clarity:.2f}).",
+        ]
     if not told.promised:
         return [
             "NOT PROMISED: a linear learner on these inputs does not separate the classes at any "
@@ -245,7 +278,7 @@ def advice(told: Forecast, clarity: float, watched: int, budget: int, epochs: in
         ]
     if told.epoch is None:
         return [
-            f"PROMISED, but after {watched} epochs the network has not started (its outputs do "
+            f"PROMISED, but after {_epochs(watched)} the network has not started (its outputs do "
             f"not agree with the linear learner's yet): watch more epochs, or raise early_lr."
         ]
     lines = [
