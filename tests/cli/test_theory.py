@@ -111,6 +111,7 @@ def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, monkeypatch, 
         (lambda rows: [rows[0], rows[0] + rows[1], *rows[2:]], "features 1 and 2 are not orthogon"),
         (lambda rows: [0 * rows[0], *rows[1:]], "a feature is zero or not finite"),
         (lambda rows: rows[:3], "features are four vectors of d=60 numbers"),
+        (lambda rows: [], "features.csv holds no features: it should have"),
         (lambda rows: [*rows[:3], rows[3][:5]], "features.csv holds no features: it should have"),
     ],
 )

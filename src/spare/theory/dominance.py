@@ -260,14 +260,8 @@ def _sections(
                 "is the linear model with the least loss.",
                 "Measured inside typical inputs; of the two classes, the larger |f(v_c)| and the "
                 f"smaller |f(v_s)|. {_verdict(facts)}",
-                *(
-                    [
-                        "From R_s / R_c = 0.71 on the bound is above what any feature can be (1): "
-                        "it holds and says nothing."
-                    ]
-                    if any(row["bound"] > 1 for row in by_ratio)
-                    else []
-                ),
+                "From R_s / R_c = 0.71 on the bound would be above what any feature can be (1): "
+                "there it says nothing.",
             ],
         )
     ]

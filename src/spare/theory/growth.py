@@ -7,24 +7,22 @@ f(v_s) = 2 lr zeta^2 ||v_s||^2 t / d * (n_{+1,s} - n_{-1,s}) / n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from spare.errors import InputError
 from spare.limits import Positive, Range
 from spare.progress import SILENT, Progress
 from spare.report.sections import Section
-from spare.theory.constants import activation_named, constants_of
+from spare.theory.constants import activation_named
 from spare.theory.growth_figure import by_line, plot
-from spare.theory.mixtures import Mixture, check_features, read_features, sampled
+from spare.theory.mixtures import Mixture, given_features, sampled, sizes_of
 from spare.theory.network import check_memory, check_step, check_width, symmetric
-from spare.theory.slopes import PROBES, features_of, inside
+from spare.theory.slopes import PROBES, features_of, inside, steeper
 from spare.theory.study import (
     Row,
     Study,
@@ -33,7 +31,6 @@ from spare.theory.study import (
     generator_of,
     options_of,
     precision_named,
-    rms,
 )
 from spare.theory.sweeps import SWEEPS, Swept, check_sweeps, sweep_errors, sweep_rows
 
@@ -105,9 +102,9 @@ def growth(
     >>> 0.7 < study.facts["slopes"]["erf"]["spurious of class +1"] < 1.3
     True
     """
-    given = _given(features, settings.get("features_file", ""))
+    given = given_features(features, settings.get("features_file", ""))
     if given is not None:
-        settings |= _sizes_of(given, settings)
+        settings |= sizes_of(given, settings)
     options = options_of(GrowthOptions, settings)
     check_width(options.width)
     check_memory(options.d, options.n, options.width)
@@ -143,24 +140,6 @@ def growth(
         settings={**asdict(options), "seed": seed},
         plot=lambda: plot(curves, swept, errors, options.activations, _window(options)),
     )
-
-
-def _given(features: Any, file: str) -> Tensor | None:
-    """Features of the user's own, from memory or from a file."""
-    if features is not None:
-        return torch.as_tensor(np.asarray(features), dtype=torch.float64)
-    return read_features(Path(file)) if file else None
-
-
-def _sizes_of(features: Tensor, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as these features have them: the noise is what they leave of the norm sqrt(d)."""
-    for name in ("core", "spurious"):
-        if name in settings:
-            raise InputError(f"{name} is the size of the features that were given: leave it out.")
-    d = settings.get("d", features.shape[-1] if features.ndim else 0)
-    check_features(features, d)
-    core, spurious = (rms(part.norm(dim=1).tolist()) for part in (features[:2], features[2:]))
-    return {"d": d, "core": core, "spurious": spurious}
 
 
 def _curves(activation: str, options: GrowthOptions, seed: int, given: Tensor | None) -> list[Row]:
@@ -219,7 +198,7 @@ def _slope(rows: Sequence[Row], options: GrowthOptions) -> Row:
         "measured slope": initial("measured"),
         "measured / predicted": initial("measured") / predicted if predicted else math.nan,
         "alone / predicted": initial("alone") / predicted if predicted else math.nan,
-        "slope at 0 / zeta": _steeper(rows[0]["activation"]),
+        "slope at 0 / zeta": steeper(rows[0]["activation"]),
         "last / predicted": rows[-1]["measured"] / rows[-1]["predicted"] if predicted else math.nan,
         "leaves the line at step": off[0] if off else None,
     }
@@ -230,18 +209,12 @@ def _worst(slopes: Sequence[Row]) -> float:
     return max(abs(row["measured / predicted"] - 1) for row in slopes if row["predicted slope"])
 
 
-def _steeper(activation: str) -> float:
-    """How much steeper an activation is at 0 than on average over typical inputs."""
-    at_0 = activation_named(activation).slope(torch.zeros(1)).item()
-    return at_0 / constants_of(activation).zeta
-
-
 def _alone(activations: Sequence[str]) -> list[str]:
     """Why a feature alone is not what the theorem says, for the activations that are smooth."""
     smooth = [name for name in activations if name not in ("relu", "leaky_relu")]
     if not smooth:
         return []
-    factors = ", ".join(f"{name} {_steeper(name):.2f}" for name in smooth)
+    factors = ", ".join(f"{name} {steeper(name):.2f}" for name in smooth)
     return [
         "The feature alone, f(v), is a much shorter input than the theorem's constants are for: a "
         "smooth activation is steeper there than on average over typical inputs, by a factor of "

@@ -8,9 +8,10 @@ one of a feature that no majority has. Group sizes are exact.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -115,10 +116,9 @@ def read_features(path: Path) -> Tensor:
     """Features from a text file: a line for each, of numbers that are separated by commas."""
     lines = [line for line in read_text(path).splitlines() if line.strip()]
     try:
-        return torch.tensor(
-            [[float(cell) for cell in line.split(",")] for line in lines], dtype=torch.float64
-        )
-    except ValueError as error:
+        rows = [[float(cell) for cell in line.split(",")] for line in lines]
+        return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), len(rows[0]))
+    except (ValueError, IndexError) as error:
         raise DataError(
             f"{path} holds no features: it should have four lines of equally many numbers that are "
             f"separated by commas."
@@ -143,6 +143,25 @@ def check_features(features: Tensor, d: int) -> None:
             f"features {first + 1} and {second + 1} are not orthogonal (their cosine is "
             f"{float(cosines[first, second]):.3g}): the theory is about orthogonal ones."
         )
+
+
+def given_features(features: Any, file: str) -> Tensor | None:
+    """Features of the user's own, from memory or from a file."""
+    if features is not None:
+        return torch.as_tensor(np.asarray(features), dtype=torch.float64)
+    return read_features(Path(file)) if file else None
+
+
+def sizes_of(features: Tensor, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as these features have them: the noise is what they leave of the norm sqrt(d)."""
+    for name in ("core", "spurious"):
+        if name in settings:
+            raise InputError(f"{name} is the size of the features that were given: leave it out.")
+    d = settings.get("d", features.shape[-1] if features.ndim else 0)
+    check_features(features, d)
+    squares = (features**2).sum(1)
+    core, spurious = (float(part.mean().sqrt()) for part in (squares[:2], squares[2:]))
+    return {"d": d, "core": core, "spurious": spurious}
 
 
 def sampled(

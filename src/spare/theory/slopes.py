@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from spare.theory.constants import constants_of
+from spare.theory.constants import activation_named, constants_of
 from spare.theory.mixtures import CLASSES, Examples
 
 #: Typical inputs that a feature is measured inside of.
@@ -63,3 +63,9 @@ def inside(network: Callable[[Tensor], Tensor], probes: Tensor, vectors: Tensor)
     shape = pairs.shape[:-1]
     values = network(pairs.reshape(*pairs.shape[:-3], -1, d)).reshape(shape)
     return (values[..., :count] - values[..., count:]).mean(-1) / 2
+
+
+def steeper(activation: str) -> float:
+    """How much steeper an activation is at 0 than on average over typical inputs."""
+    at_0 = activation_named(activation).slope(torch.zeros(1)).item()
+    return at_0 / constants_of(activation).zeta
