@@ -206,7 +206,8 @@ def _slope(rows: Sequence[Row], options: GrowthOptions) -> Row:
 
 def _worst(slopes: Sequence[Row]) -> float:
     """The largest relative error of a slope, of the features that the labels go with at all."""
-    return max(abs(row["measured / predicted"] - 1) for row in slopes if row["predicted slope"])
+    held = [row for row in slopes if row["predicted slope"]]
+    return float(max(abs(row["measured / predicted"] - 1) for row in held))
 
 
 def _alone(activations: Sequence[str]) -> list[str]:

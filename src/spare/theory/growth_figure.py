@@ -78,7 +78,7 @@ def _plot_curves(axes: Axes, curves: Sequence[Row]) -> None:
         axes.plot(steps, [row["measured"] for row in rows], "o", color=color, ms=3,
                   label=rows[0]["feature"])  # fmt: skip
         axes.plot(steps, [row["alone"] for row in rows], ":", color=color, lw=1)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     axes.set_xlabel("step", fontsize=8)
     axes.set_ylabel("output along the feature", fontsize=8)
     axes.tick_params(labelsize=7)
