@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spare.groups.blocks import blocks_of
+from spare.groups.blocks import DEEP, blocks_of, depths
 from spare.groups.result import ClassClusters
 
 
@@ -34,3 +34,32 @@ def test_a_block_is_less_clear_where_as_many_mistakes_lie_among_the_rest():
 def test_a_tenth_of_the_mistakes_may_lie_elsewhere_and_no_mistake_is_no_doubt():
     assert block_with([0] * 89 + [1] * 11, [0] * 90 + [1] * 10).clarity == pytest.approx(0.99)
     assert block_with([0] * 100, [0] * 90 + [1] * 10).held == 1.0
+
+
+def of_margins(margins):
+    """The depth of class 0, whose examples lie so far on the right side."""
+    margins = np.asarray(margins)
+    logits = np.stack([margins, np.zeros(len(margins))], axis=1)
+    return depths(logits, np.zeros(len(margins), dtype=int))[0]
+
+
+def test_the_tail_of_a_class_is_not_deep_and_victims_are():
+    rng = np.random.default_rng(0)
+    easy = rng.normal(5, 2, 20_000)  # one in 160 lies beyond the border
+    victims = rng.normal(-3, 2, 600)
+    assert of_margins(easy) < 0.8 * DEEP
+    assert of_margins(np.concatenate([easy, victims])) > 1.2 * DEEP
+
+
+def test_depth_does_not_depend_on_how_sure_a_model_is():
+    margins = np.array([3.0, 4.0, 5.0, -1.0])
+    assert of_margins(margins) == pytest.approx(of_margins(10 * margins)) == pytest.approx(0.25)
+
+
+def test_a_class_without_mistakes_or_with_nothing_else_has_no_depth():
+    assert of_margins([1.0, 2.0]) == of_margins([-1.0, -2.0]) == of_margins([0.0, -2.0]) == 0.0
+
+
+def test_of_several_classes_the_nearest_counts():
+    logits = np.array([[4.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 3.0, 1.0]])
+    assert depths(logits, np.zeros(3, dtype=int)) == {0: 0.75}

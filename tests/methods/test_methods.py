@@ -216,10 +216,10 @@ def test_each_class_keeps_the_look_at_which_it_was_clearest(toy, monkeypatch):
 )
 def test_one_doubtful_class_alone_is_not_believed(toy, monkeypatch, clarities, is_believed):
     found = looking(toy, monkeypatch, [clarities] * 2, early_budget=0.5)
-    for label, look in found.chosen.items():
-        power = look.groups.evidence[label].power
-        assert power > 0  # these looks do see the toy's shortcut: only their clarity is pretended
-        assert found.groups.evidence[label].power == (power if is_believed else 0.0)
+    for label, block in found.blocks.items():
+        power = block.power if is_believed else 0.0
+        assert found.groups.evidence[label].power == power
+    assert any(block.power for block in found.blocks.values())
 
 
 def test_looking_ends_when_every_class_has_fallen_apart(toy, monkeypatch):
@@ -421,6 +421,40 @@ def test_heads_are_asked_about_features_of_the_untrained_network(toy, stage_call
     assert {name: len(ids) for name, ids in fitted.inferred.held_out.items()} == {
         "val": len(toy.val), "test": len(toy.test),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("deep", "powers"),
+    [
+        ((0.3, 0.3), {0: 1.0, 1: 1.0}),
+        ((0.3, 0.2), {0: 0.0, 1: 0.0}),
+        ((0.2, 0.2), {0: 0.0, 1: 0.0}),
+    ],
+)
+def test_of_models_that_did_not_see_the_example_the_depth_of_mistakes_is_the_evidence(
+    toy, monkeypatch, deep, powers
+):
+    monkeypatch.setattr(separation, "depths", lambda logits, labels: dict(enumerate(deep)))
+    fitted, _ = fit(METHODS["spare"], toy, SpareOptions(**HEADS))
+    assert {label: block.depth for label, block in fitted.inferred.blocks.items()} == {
+        label: pytest.approx(depth) for label, depth in enumerate(deep)
+    }
+    assert fitted.inferred.groups.powers() == powers
+    plain, _ = fit(METHODS["erm"], toy)
+    same = all(v.equal(plain.trained.last[n]) for n, v in fitted.trained.last.items())
+    assert same == (not any(powers.values()))
+
+
+def test_the_depth_is_that_of_the_models_with_the_lowest_loss(toy, monkeypatch):
+    losses, found = iter([0.5, 0.4, 0.42]), iter([0.5, 0.1, 0.5])
+    monkeypatch.setattr(separation, "loss_over_classes", lambda logits, labels: next(losses))
+    monkeypatch.setattr(separation, "CLEAR", 2.0)  # nothing is ever that clear
+    monkeypatch.setattr(
+        separation, "depths", lambda logits, labels: dict.fromkeys((0, 1), next(found))
+    )
+    options = SpareOptions(cross_fit=2, early_lrs=(0.001, 0.01, 0.05))
+    fitted, _ = fit(METHODS["spare"], toy, options)
+    assert [block.depth for block in fitted.inferred.blocks.values()] == [0.1, 0.1]
 
 
 def test_heads_count_as_one_pass_through_the_network(toy):

@@ -9,6 +9,9 @@ Where there are pictures, a block that looks like the class that it is taken for
 for more: hard examples are mistaken for many reasons, victims of a shortcut for one that can be
 seen. A class's strength is its clarity, and what this resemblance has beyond 0.8.
 
+Where early models were asked about what they did not see, strength is the depth of the mistakes
+instead (groups/blocks.py): 7/3 of it, so that the same bounds hold.
+
 The strength of all classes together is the second highest: one such class alone may be an accident,
 and a shortcut that leads from one class to another shows in both. One alone is weak evidence, if
 it is very clear. benchmarks/verdict.py measures how clear data without a shortcut comes out, and so
@@ -24,7 +27,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from spare.data.task import Task
-from spare.groups.blocks import SMALLEST_BLOCK, Block
+from spare.groups.blocks import DEEP, SMALLEST_BLOCK, Block
 from spare.records.record import ClassVerdict, TakenBlock, Verdict
 
 FOUND, WEAK, NONE = "shortcut found", "weak evidence", "none found"
@@ -78,7 +81,11 @@ def strength_of(block: Block, alike: float | None) -> float:
     >>> block = Block(40, 0.04, right=0.25, learned=1.0, silhouette=0.75)
     >>> strength_of(block, None), strength_of(block, 0.7), strength_of(block, 1.0)
     (0.5, 0.5, 0.7)
+    >>> in_words(strength_of(Block(40, 0.04, 0.0, 1.0, 0.99, depth=DEEP), None))
+    'shortcut found'
     """
+    if block.depth is not None:
+        return LEAST[FOUND] * (block.depth / DEEP)
     return block.clarity + max(0.0, (alike or 0.0) - USUAL)
 
 
@@ -99,6 +106,8 @@ def class_verdict(block: Block, task: Task, alike: float | None = None) -> Class
         "taken_for": taken_for,
         "taken_share": block.taken_share,
     }
+    if block.depth is not None:
+        verdict["deep"] = block.depth
     if alike is not None:
         verdict["alike"] = alike
     return verdict

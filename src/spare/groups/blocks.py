@@ -10,6 +10,11 @@ lacks of nine tenths of the class's mistakes:
     clarity = silhouette - share that is predicted right - 3 max(0, share of the class - 1/4)
               - max(0, 9/10 - share of the class's mistakes that the block holds)
 
+A model that did not see the examples is wrong about nearly all hard ones, so that any class has a
+clear block. But hard examples lie just beyond the border, as the tail of their class, and a
+shortcut's victims lie far beyond it. So of such models the evidence is the depth of a class's
+mistakes: how far beyond the border they lie, over how far on the right side the rest lies.
+
 Predictions lean to one class or another from epoch to epoch, and then a block is swollen in one
 class and lost in the next. `class_offsets` takes the leaning out: added to the logits, they make
 every class predicted as often as it occurs.
@@ -35,6 +40,8 @@ SURE, DOUBTFUL = 0.8, 0.5
 LARGE, DOUBT = 0.25, 3.0
 #: A block that holds less of its class's mistakes leaves victims among the rest.
 MOST_MISTAKES = 0.9
+#: From this depth on mistakes of models that did not see the example are a shortcut's victims.
+DEEP = 0.24
 #: A block of fewer examples says nothing.
 SMALLEST_BLOCK = 5
 #: Offsets have converged when the last step changed none by more.
@@ -65,6 +72,8 @@ class Block:
         Share of the block that is taken for that class.
     held : float
         Share of the class's mistakes that lie in the block; 1 where there are none.
+    depth : float
+        Of the class's mistakes, by models that did not see them; None where a model has seen all.
 
     Examples
     --------
@@ -75,6 +84,8 @@ class Block:
     >>> half = Block(40, 0.04, right=0.0, learned=0.96, silhouette=0.99, held=0.5)
     >>> round(hard.clarity, 2), round(half.clarity, 2)
     (0.25, 0.59)
+    >>> [Block(40, 0.04, 0.0, 1.0, 0.99, depth=depth).power for depth in (0.2, 0.3)]
+    [0.0, 1.0]
     """
 
     size: int
@@ -85,6 +96,7 @@ class Block:
     taken_for: Any = None
     taken_share: float = 0.0
     held: float = 1.0
+    depth: float | None = None
 
     @property
     def clarity(self) -> float:
@@ -97,6 +109,8 @@ class Block:
     @property
     def power(self) -> float:
         """The sampling power that the evidence allows: 1 where it is clear, 0 where it is not."""
+        if self.depth is not None:
+            return float(self.size >= SMALLEST_BLOCK and self.depth >= DEEP)
         return float(np.clip((self.clarity - DOUBTFUL) / (SURE - DOUBTFUL), 0, 1))
 
 
@@ -142,8 +156,39 @@ def believed(blocks: Collection[Block]) -> bool:
     >>> believed([sure]), believed([doubtful]), believed([doubtful, doubtful])
     (True, False, True)
     """
+    depths = [block.depth for block in blocks if block.depth is not None]
+    if depths:
+        return sum(depth >= DEEP for depth in depths) > 1
     clarities = [block.clarity for block in blocks]
     return max(clarities, default=0.0) >= SURE or sum(c > DOUBTFUL for c in clarities) > 1
+
+
+def depths(logits: np.ndarray, labels: np.ndarray) -> dict[Any, float]:
+    """How deep the mistakes of every class lie: 0 where there are none, or nothing else.
+
+    Parameters
+    ----------
+    logits : array of shape (examples, classes)
+        Of models that did not see the examples.
+    labels : array of int, shape (examples,)
+        Numbers of the columns.
+
+    Examples
+    --------
+    >>> logits = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 1.0], [0.0, 4.0]])
+    >>> depths(logits, np.array([0, 0, 0, 1]))
+    {0: 0.25, 1: 0.0}
+    """
+    others = logits.copy()
+    others[np.arange(len(labels)), labels] = -np.inf
+    margins = logits[np.arange(len(labels)), labels] - others.max(1)
+    found = {}
+    for label, rows in rows_by_class(labels).items():
+        wrong = margins[rows] < 0
+        some = wrong.any() and not wrong.all()
+        beyond, within = -margins[rows[wrong]], margins[rows[~wrong]]
+        found[label] = float(beyond.mean() / within.mean()) if some and within.any() else 0.0
+    return found
 
 
 def clusters_of(groups: Groups) -> dict[Any, ClassClusters]:

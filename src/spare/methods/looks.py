@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ class Look:
     #: Of the classes that had not fallen apart before.
     groups: Groups
     blocks: Mapping[Any, Block]
+    #: Of models that did not see the example: their loss, and how deep each class's mistakes lie.
+    loss: float = math.nan
+    depths: Mapping[Any, float] | None = None
 
     def of(self, stages: Stages, split: Split, output: str) -> Tensor:
         """The named output of held-out examples, by the mean of the same models' logits.
@@ -53,6 +57,19 @@ class Look:
         return Outputs(logits + self.offsets, of_models[0].hidden).named(output)
 
 
+def evidence(looks: Sequence[Look], chosen: Mapping[Any, Look]) -> dict[Any, Block]:
+    """The block of every class by the look that it keeps.
+
+    Its depth is that at the look whose models are the best fitted: before, margins are noise, and
+    after, all of them are large.
+    """
+    blocks = {label: look.blocks[label] for label, look in chosen.items()}
+    fitted = min(looks, key=lambda look: look.loss)
+    if fitted.depths is None:
+        return blocks
+    return {label: replace(block, depth=fitted.depths[label]) for label, block in blocks.items()}
+
+
 @dataclass(frozen=True)
 class Separation:
     """The look that each class keeps, and the groups put together from them."""
@@ -60,11 +77,8 @@ class Separation:
     looks: tuple[Look, ...]
     #: By class.
     chosen: Mapping[Any, Look]
+    blocks: Mapping[Any, Block]
     groups: Groups
-
-    @property
-    def blocks(self) -> dict[Any, Block]:
-        return {label: look.blocks[label] for label, look in self.chosen.items()}
 
     def assign(self, stages: Stages, split: Split, options: ClusteringOptions) -> np.ndarray:
         """The groups of held-out examples, each by the look that its class keeps."""

@@ -26,12 +26,12 @@ from spare.data.task import Task
 from spare.engines.processes import shared
 from spare.errors import InputError, SpareWarning, unknown
 from spare.groups.arrays import rows_by_class
-from spare.groups.blocks import CLEAR, believed, class_offsets, clusters_of
+from spare.groups.blocks import CLEAR, believed, class_offsets, clusters_of, depths
 from spare.groups.clusters import infer_groups
 from spare.groups.result import Groups, groups_from_clusters
 from spare.limits import Count, NotNegative, Positive, Range, Share
 from spare.methods.cross_fit import cross_fitted, loss_over_classes
-from spare.methods.looks import Look, Separation
+from spare.methods.looks import Look, Separation, evidence
 from spare.methods.outputs import (
     ClusteringOptions,
     clustered,
@@ -136,11 +136,12 @@ def separate(task: Task, stages: Stages, options: SeparationOptions) -> Separati
     labels = np.asarray(task.train.labels)
     clusters = {label: clusters_of(chosen[label].groups)[label] for label in rows_by_class(labels)}
     powers = {label: look.groups.evidence[label].power for label, look in chosen.items()}
-    blocks = [look.blocks[label] for label, look in chosen.items()]
-    if weighs_by_evidence(options) and not believed(blocks):
-        powers = dict.fromkeys(powers, 0.0)
+    blocks = evidence(looks, chosen)
+    if weighs_by_evidence(options):
+        some = believed(blocks.values())
+        powers = {label: block.power if some else 0.0 for label, block in blocks.items()}
     groups = groups_from_clusters(clusters, labels, powers=powers, width=looks[0].groups.width)
-    return Separation(tuple(looks), chosen, groups)
+    return Separation(tuple(looks), chosen, blocks, groups)
 
 
 def _unclear(chosen: Mapping[Any, Look]) -> list[Any]:
@@ -162,6 +163,11 @@ def _looks(
                 return
             lowest = min(loss, lowest)
             outputs = Outputs(logits[stages.share_of(task.train)])
+            yield replace(
+                _look(task, stages, options, chosen, settings, models, outputs),
+                loss=loss,
+                depths=_depths(logits.numpy(), task.train.labels, options),
+            )
         else:
             model = stages.train(
                 f"early/{settings.epochs}",
@@ -173,7 +179,12 @@ def _looks(
             models = (model,)
             wide = options.output == "features"
             outputs = stages.outputs(model, task.train, features=wide, shared=True)
-        yield _look(task, stages, options, chosen, settings, models, outputs)
+            yield _look(task, stages, options, chosen, settings, models, outputs)
+
+
+def _depths(logits: np.ndarray, labels: Any, options: SeparationOptions) -> dict[Any, float]:
+    labels = np.asarray(labels)
+    return depths(logits + class_offsets(logits, labels) * options.match_classes, labels)
 
 
 def _moments(settings: Settings, options: SeparationOptions, examples: int) -> list[Settings]:

@@ -82,7 +82,7 @@ def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
         early=None if options.tries_rates else last.models[0].last,
         early_epoch=last.epoch,
         early_outputs=separation.early_outputs(stages, task.train),
-        blocks=separation.blocks,
+        blocks=dict(separation.blocks),
     )
 
 

@@ -128,6 +128,8 @@ class ClassVerdict(TypedDict):
     learned: NotRequired[Fraction]
     mistaken: NotRequired[Fraction]
     apart: NotRequired[Silhouette]
+    #: How deep the class's mistakes lie, where early models were asked about what they did not see.
+    deep: NotRequired[Number]
     #: The class that most of the block is taken for, and how much of it.
     taken_for: NotRequired[str | None]
     taken_share: NotRequired[Fraction]
