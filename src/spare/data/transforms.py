@@ -27,8 +27,8 @@ def random_crop(size: int) -> RandomTransform:
         if batch.device.type == "cpu" and batch.dtype == torch.uint8:
             return _windows_copied(batch, top.tolist(), left.tolist(), size)
         windows = batch.unfold(2, size, 1).unfold(3, size, 1)  # a view: nothing is copied yet
-        at = [_beside(batch, torch.from_numpy(places)) for places in (top, left)]
-        return windows[torch.arange(n, device=batch.device), :, *at]
+        y, x = (_beside(batch, torch.from_numpy(places)) for places in (top, left))
+        return windows[torch.arange(n, device=batch.device), :, y, x]
 
     return crop
 
