@@ -38,6 +38,18 @@ def test_every_image_is_cropped_at_its_own_random_position():
     assert len(places) == 9  # every place occurs, the last row and column too
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_bytes_are_cropped_where_other_numbers_are_and_keep_their_layout(layout):
+    images = torch.randint(0, 256, (20, 3, 6, 6), dtype=torch.uint8).contiguous(
+        memory_format=layout
+    )
+    crops, floats = (
+        random_crop(4)(batch, np.random.default_rng(0)) for batch in (images, images.float())
+    )
+    assert crops.is_contiguous(memory_format=layout)
+    assert torch.equal(crops.float(), floats)
+
+
 def test_inputs_are_augmented_with_a_generator_and_fixed_without_one():
     images = torch.randint(0, 256, (8, 3, 6, 6), dtype=torch.uint8)
     inputs = TensorInputs(images, view=center_crop(4), augment=random_crop(4), finish=scale_bytes())

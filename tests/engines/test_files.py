@@ -111,6 +111,36 @@ def test_the_command_line_clusters_a_file_from_disk(small, tmp_path, capsys):
     assert "epochs is not for outputs that are only clustered" in capsys.readouterr().err
 
 
+def test_rows_are_counted_from_the_start_of_a_file(tmp_path):
+    outputs = np.zeros((70_000, 2), dtype=np.float32)
+    outputs[69_990] = np.inf
+    write(tmp_path / "outputs.parquet", outputs, np.zeros(70_000, dtype=int))
+    with pytest.raises(DataError, match=r"\(rows 69990\)"):
+        spare.cluster_outputs(
+            tmp_path / "outputs.parquet", engine="streaming", out=tmp_path / "out"
+        )
+
+
+def test_a_folder_of_shards_needs_no_engine_and_other_options_are_refused(small, tmp_path, capsys):
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    for i in range(2):
+        write(shards / f"{i}.parquet", *small)
+    words = ["discover", str(shards), "--out", str(tmp_path / "out"), "--set", "k=2"]
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 0
+    assert "2,400 examples, engine local" in capsys.readouterr().out
+    for more, says in (
+        (["--master", "local[2]"], "--master is for --engine spark"),
+        (["--inference", "eiil"], "inference is not for outputs that are only clustered"),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main([*words, *more])
+        assert end.value.code == 1
+        assert says in capsys.readouterr().err
+
+
 def damaged(path: Path, how: str) -> None:
     table = pq.read_table(path)
     if how == "truncated":
@@ -121,6 +151,9 @@ def damaged(path: Path, how: str) -> None:
         values = table["p1"].to_numpy().copy()
         values[3] = np.nan
         pq.write_table(table.set_column(2, "p1", pa.array(values)), path)
+    elif how == "floats":
+        for file in path.parent.iterdir():
+            pq.write_table(table.set_column(0, "y", pa.array(np.zeros(len(table)))), file)
     else:
         pq.write_table(table.set_column(0, "y", pa.array([None] * len(table), pa.string())), path)
 
@@ -130,7 +163,8 @@ def damaged(path: Path, how: str) -> None:
     [
         ("truncated", "1.parquet cannot be read as a table"),
         ("columns", "1.parquet has other columns than 0.parquet"),
-        ("nan", "1.parquet cannot be clustered: 1 of .* rows of outputs are NaN"),
+        ("nan", r"1.parquet cannot be clustered: 1 of .* rows of outputs are NaN .*\(rows 3\)"),
+        ("floats", "labels in 'y' of shards are double: use whole numbers or text"),
         ("labels", "1.parquet has rows without a label"),
     ],
 )
@@ -140,7 +174,7 @@ def test_a_bad_shard_is_one_sentence_and_nothing_is_left(how, says, small, tmp_p
     for i in range(2):
         write(shards / f"{i}.parquet", *small)
     damaged(shards / "1.parquet", how)
-    with pytest.raises(DataError, match=says) as caught:
+    with pytest.raises((DataError, InputError), match=says) as caught:
         spare.cluster_outputs(shards, engine="streaming", out=tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()

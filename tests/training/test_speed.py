@@ -211,6 +211,32 @@ def test_inputs_of_several_kinds_are_made_on_the_host_and_sent():
         assert torch.equal(batch(device).held, batch(torch.device("cpu")))
 
 
+def test_small_batches_are_made_several_at_a_time_and_large_ones_one_by_one(monkeypatch):
+    plan = [np.arange(start, start + 4) for start in range(40)]
+
+    def made_before_the_second_is_used():
+        made = []
+
+        def noisy(batch, rng):
+            made.append(len(made))
+            return batch + torch.from_numpy(rng.random((len(batch), 2)))
+
+        inputs = TensorInputs(torch.zeros(50, 2), augment=noisy)
+        split = Split(inputs, np.zeros(50, dtype=int))
+        batches = training_batches(split, plan, [3, 1], 0, 0, ALONE, torch.device("cpu"))
+        (_, first), (_, second) = next(batches), next(batches)
+        ahead = len(made)
+        rest = [x for _, x in batches]
+        assert len(made) == len(plan)
+        return ahead, torch.stack([first, second, *rest])
+
+    several, of_several = made_before_the_second_is_used()
+    monkeypatch.setattr(loading, "AHEAD_BYTES", 10)
+    one, of_one = made_before_the_second_is_used()
+    assert (several, one) == (1 + loading.AHEAD, 2)
+    assert torch.equal(of_several, of_one)
+
+
 def test_on_the_host_a_batch_is_what_it_was():
     batch = torch.ones(2, 3, 4, 4)
     assert sent(batch, torch.device("cpu")) is batch

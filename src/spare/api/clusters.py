@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spare.api.results import folder_for, progress_or_stderr
+from spare.engines.files import is_folder_of_shards
 from spare.engines.outputs import FILE_ENGINES, ClusteredOutputs, cluster_outputs, too_large
 from spare.errors import InputError
 from spare.files.paths import path_given
@@ -16,12 +17,11 @@ from spare.runs.values import convert
 
 def fits_in_memory(task: Any, engine: str = "auto") -> bool:
     """Whether a discovery runs here as a whole; if not, its outputs are only clustered."""
-    if one_of("engine", engine, FILE_ENGINES) == "auto":
-        path = Path(str(task))
-        return path.suffix.lower() not in (".parquet", ".npy") or not (
-            path.is_file() and too_large(path)
-        )
-    return engine == "local"
+    path = Path(str(task))
+    if one_of("engine", engine, FILE_ENGINES) not in ("auto", "local") or is_folder_of_shards(path):
+        return False
+    of_outputs = path.suffix.lower() in (".parquet", ".npy") and path.is_file()
+    return engine == "local" or not (of_outputs and too_large(path))
 
 
 def cluster_file(

@@ -66,7 +66,9 @@ def discover(
     engine: Annotated[
         str, Parameter(help="Of a file of outputs: auto, local, streaming (from disk) or spark.")
     ] = "auto",
-    master: Annotated[str, Parameter(help="Spark's master URL.")] = "local[*]",
+    master: Annotated[
+        str, Parameter(help="Spark's master URL; by default this machine's cores.")
+    ] = "",
     seed: int = 0,
     threads: Threads = 1,
     common: Common | None = None,
@@ -79,10 +81,15 @@ def discover(
         from spare.records.layout import GROUPS
 
         arguments = common.arguments()
+        if master and engine != "spark":
+            raise InputError("--master is for --engine spark: use both, or leave it out.")
         if not api.fits_in_memory(task, engine):
             _refuse_several("discover --engine")
+            arguments["inference"] = None if inference == "spare" else inference
+            if master:
+                arguments["master"] = master
             clustered = api.cluster_file(
-                task, engine=engine, master=master, seed=seed, progress=bars.progress(), **arguments
+                task, engine=engine, seed=seed, progress=bars.progress(), **arguments
             )
             if json:
                 write_json(clustered.as_json())

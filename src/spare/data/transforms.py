@@ -22,12 +22,23 @@ def random_crop(size: int) -> RandomTransform:
 
     def crop(batch: Tensor, rng: np.random.Generator) -> Tensor:
         n, _, height, width = batch.shape
-        top = _beside(batch, torch.from_numpy(rng.integers(0, height - size + 1, n)))
-        left = _beside(batch, torch.from_numpy(rng.integers(0, width - size + 1, n)))
+        top = rng.integers(0, height - size + 1, n)
+        left = rng.integers(0, width - size + 1, n)
+        if batch.device.type == "cpu" and batch.dtype == torch.uint8:
+            return _windows_copied(batch, top.tolist(), left.tolist(), size)
         windows = batch.unfold(2, size, 1).unfold(3, size, 1)  # a view: nothing is copied yet
-        return windows[torch.arange(n, device=batch.device), :, top, left]
+        y, x = (_beside(batch, torch.from_numpy(places)) for places in (top, left))
+        return windows[torch.arange(n, device=batch.device), :, y, x]
 
     return crop
+
+
+def _windows_copied(batch: Tensor, top: list[int], left: list[int], size: int) -> Tensor:
+    """A window of every image, one by one, which takes a third of the time on a CPU."""
+    cropped = torch.empty_like(batch[:, :, :size, :size])
+    for image, window, y, x in zip(batch.numpy(), cropped.numpy(), top, left, strict=True):
+        window[:] = image[:, y : y + size, x : x + size]
+    return cropped
 
 
 def _beside(batch: Tensor, values: Tensor) -> Tensor:

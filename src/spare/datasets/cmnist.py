@@ -107,7 +107,8 @@ def painted(
         if shade is not None:
             of_images = shade(name, of_images)
         pixels = paint(torch.tensor(images), of_images)
-        pixels = resize(pixels, RESIZED)
+        # Channels last, as batches are convolved: so none of them has to be turned around.
+        pixels = resize(pixels, RESIZED).contiguous(memory_format=torch.channels_last)
         if name == "train":
             inputs = TensorInputs(
                 pixels,

@@ -8,6 +8,7 @@ file of outputs, with the labels in a second one.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +48,11 @@ class OutputFiles:
             yield from self._array_batches()
             return
         for part in self.parts:
+            first = 0
             for batch in parquet_batches(part, [*self.columns, self.label]):
                 points = np.concatenate([_numbers(batch, c, part) for c in self.columns], axis=1)
-                _check(points, part)
+                _check(points, part, first)
+                first += len(points)
                 yield points, _labels(batch.column(self.label), self.label, part)
 
     def _array_batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -69,7 +72,7 @@ class OutputFiles:
             rows = slice(start, start + ROWS_AT_ONCE)
             block = np.array(_mapped(self.parts[0])[rows])
             block = block if block.dtype == np.float32 else block.astype(np.float64)
-            _check(block, self.parts[0])
+            _check(block, self.parts[0], start)
             yield block, np.array(_mapped(Path(self.label))[rows])
 
 
@@ -111,7 +114,23 @@ def output_files(path: Path, label: str = "") -> OutputFiles:
         )
     if name not in first:
         raise unknown(f"column of {path.name}", name, first)
+    if not _LABELS.match(first[name]):
+        raise InputError(
+            f"labels in {name!r} of {path.name} are {first[name]}: use whole numbers or text."
+        )
     return OutputFiles(parts, name, _output_columns(first, name, path))
+
+
+def is_folder_of_shards(path: Path) -> bool:
+    """Whether there are Parquet files in a folder, and no folders, as images would be in."""
+    if not path.is_dir():
+        return False
+    entries = list(path.iterdir())
+    return any(map(is_parquet, entries)) and not any(entry.is_dir() for entry in entries)
+
+
+#: Types of labels, as Arrow names them.
+_LABELS = re.compile(r"u?int|(large_)?string|dictionary<values=(large_)?string")
 
 
 def _fields(path: Path) -> dict[str, str]:
@@ -154,17 +173,13 @@ def _labels(column: Any, name: str, path: Path) -> np.ndarray:
         return np.asarray(words[column.indices.to_numpy(zero_copy_only=False)])
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return np.asarray(column.to_pylist(), dtype=str)
-    if not pa.types.is_integer(column.type):
-        raise InputError(
-            f"labels in {name!r} of {path.name} are {column.type}: use whole numbers or text."
-        )
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _check(points: np.ndarray, path: Path) -> None:
-    """As those in memory are checked; squares of the numbers must be finite."""
+def _check(points: np.ndarray, path: Path, first: int) -> None:
+    """As those in memory are checked, from row `first` on; squares must be finite."""
     try:
-        checked_points(points)
+        checked_points(points, numbers=np.arange(first, first + len(points)))
     except InputError as error:
         raise DataError(f"{path.name} cannot be clustered: {error}") from error
 

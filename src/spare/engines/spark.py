@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +63,7 @@ def session(master: str) -> Any:
         return (
             SparkSession.builder.master(master)
             .appName("spare")
+            .config("spark.log.level", "OFF")  # what fails is said in one sentence, below
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.execution.arrow.pyspark.enabled", "true")
@@ -81,7 +81,6 @@ def cluster(
 ) -> tuple[Any, dict[Any, ClassClusters]]:
     """A DataFrame of id, label and code, and what was found in each class (without its codes)."""
     spark = session(master)
-    spark.sparkContext.setLogLevel("ERROR")
     with _as_sentences():
         examples = _examples(spark, files)
         rows = examples.groupBy(LABEL).count().collect()
@@ -93,7 +92,8 @@ def cluster(
         large = sorted(label for label, count in counts.items() if count > most)
         small = examples.filter(~examples[LABEL].isin(large)) if large else examples
         done = small.groupBy(LABEL).applyInPandas(
-            partial(_class_codes, options=options),
+            # No partial function: pyspark would warn that it finds no types in it.
+            lambda table: _class_codes(table, options=options),
             f"{ID} long, {LABEL} {dict(examples.dtypes)[LABEL]}, {CODE} int, {ABOUT} string",
         )
         done.write.mode("overwrite").parquet(str(scratch / "small"))
@@ -197,11 +197,14 @@ class _as_sentences:
         refused = re.search(r"spare\.errors\.\w+Error: (.+)", str(error))
         if refused:
             raise InputError(refused[1].strip()) from error
-        raise RunError(f"Spark gave up ({_first_line(error)}): see its log.") from error
+        raise RunError(
+            f"Spark gave up ({_first_line(error)}): its workers' logs say more, and --engine "
+            f"streaming needs no Spark."
+        ) from error
 
 
 def _first_line(error: Exception) -> str:
     """What went wrong in a worker, or else the first line of what Spark says."""
     text = str(error).strip() or type(error).__name__
-    raised = re.findall(r"^\w[\w.]*(?:Error|Exception): .+", text, re.MULTILINE)
+    raised = re.findall(r"^(?:Caused by: )?(\w[\w.]*(?:Error|Exception)\b.*)", text, re.MULTILINE)
     return (raised[-1] if raised else text.splitlines()[0])[:200].rstrip(".")

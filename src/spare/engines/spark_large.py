@@ -32,7 +32,7 @@ ID, LABEL, CODE, ATOM = "id", "label", "code", "atom"
 
 def points_of(table: Any) -> np.ndarray:
     """The outputs in a pandas table of examples, checked."""
-    return checked_points(np.stack(table["outputs"].to_numpy()))
+    return checked_points(np.stack(table["outputs"].to_numpy()), numbers=table[ID].to_numpy())
 
 
 def large_class(

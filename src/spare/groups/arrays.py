@@ -74,10 +74,17 @@ def checked_outputs(outputs: Any, what: str = "outputs") -> np.ndarray:
     return np.array(checked_points(outputs, what), dtype=np.float64)
 
 
-def checked_points(outputs: Any, what: str = "outputs") -> np.ndarray:
+def checked_points(
+    outputs: Any, what: str = "outputs", numbers: np.ndarray | None = None
+) -> np.ndarray:
     """(n, d) floats whose squares are finite, refused with the first rows that are not.
 
     What can be used as it is, is not copied: outputs may fill half of the memory.
+
+    Parameters
+    ----------
+    numbers
+        Of the rows, where these are only some of what was passed in.
     """
     points = as_numpy(outputs, what)
     if points.ndim == 1:
@@ -99,7 +106,8 @@ def checked_points(outputs: Any, what: str = "outputs") -> np.ndarray:
             largest = max(largest, float(size.max()))
             tiny = tiny or bool(((size < SMALLEST) & (size > 0)).any())
     if bad:
-        listed = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
+        named = bad[:5] if numbers is None else numbers[bad[:5]].tolist()
+        listed = ", ".join(map(str, named)) + (", ..." if len(bad) > 5 else "")
         raise InputError(
             f"{len(bad)} of {len(points)} rows of {what} are NaN or infinite (rows {listed}): "
             f"check the model's training before clustering."

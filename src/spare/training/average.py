@@ -38,14 +38,15 @@ class MovingAverage(nn.Module):
     @torch.no_grad()
     def update(self) -> None:
         """Follow the model by one step."""
-        if not self.n_averaged:
+        count = self.n_averaged
+        if not count:
             _copy(*self._moving)
         elif self._moving[0]:
             torch._foreach_lerp_(*self._moving, 1 - self.decay)
         _copy(*self._fixed)
         buffers = ((mine[name], its[name]) for mine, its, name in self._buffers_of)
         _copy(*_columns([(a, b) for a, b in buffers if a is not None and b is not None]))
-        self.n_averaged += 1
+        count.add_(1)  # in place: a module's attribute takes longer to set than weights to move
 
 
 def _columns(pairs: list[tuple[Tensor, Tensor]]) -> tuple[list[Tensor], list[Tensor]]:

@@ -18,6 +18,9 @@ from spare.data.task import Split
 from spare.processes.world import World
 from spare.training.device import HOST, sent
 
+#: Batches that are made at once where data is in memory, and how many bytes they may take.
+AHEAD, AHEAD_BYTES = 16, 2**23
+
 
 def training_batches(
     split: Split,
@@ -68,7 +71,7 @@ def _load(
 
 def _loaded(batches: _BatchDataset, steps: range, workers: int) -> Iterator[Tensor]:
     if batches.inputs.in_memory:
-        return (batches[step] for step in steps)
+        return _some_at_once(batches, steps)
     loader: Any = torch.utils.data.DataLoader(
         batches,
         batch_size=None,
@@ -77,6 +80,17 @@ def _loaded(batches: _BatchDataset, steps: range, workers: int) -> Iterator[Tens
         pin_memory=torch.cuda.is_available(),  # so that a transfer need not be waited for
     )
     return iter(loader)
+
+
+def _some_at_once(batches: _BatchDataset, steps: range) -> Iterator[Tensor]:
+    """Small batches are made several at a time: the first after a step of the network takes a few
+    times as long as those that follow at once, for which code and data are in the core's cache."""
+    ahead = 1
+    while steps:
+        made = [batches[step] for step in steps[:ahead]]
+        steps = steps[ahead:]
+        ahead = max(1, min(AHEAD, AHEAD_BYTES // max(1, made[0].nbytes)))
+        yield from made
 
 
 def _channels_last(batch: Tensor) -> Tensor:

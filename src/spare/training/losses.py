@@ -24,15 +24,18 @@ class Losses:
 
     def __init__(self, position: Position, device: torch.device):
         self._position = position
-        self._every = 1 if device.type == HOST.type else LOOK_EVERY
+        self._on_host = device.type == HOST.type
         #: The loss, how many examples it is the mean of, its step and the step's learning rate.
         self._waiting: list[tuple[Tensor, int, int, float]] = []
 
     def add(self, loss: Tensor, examples: int, rate: float) -> None:
         """The loss of the step that the training is at."""
         step = self._position.step + 1
+        if self._on_host:
+            self._count(loss.item(), examples, step, rate)
+            return
         self._waiting.append((loss.detach().reshape(()), examples, step, rate))
-        if len(self._waiting) == self._every:
+        if len(self._waiting) == LOOK_EVERY:
             self.look()
 
     def look(self) -> None:
@@ -41,11 +44,14 @@ class Losses:
             return
         values = to_host(torch.stack([loss for loss, *_ in self._waiting])).tolist()
         for value, (_, examples, step, rate) in zip(values, self._waiting, strict=True):
-            if not math.isfinite(value):
-                raise _diverged(f"the loss became {value}", self._position.epoch, step, rate)
-            self._position.loss_sum += value * examples
-            self._position.loss_count += examples
+            self._count(value, examples, step, rate)
         self._waiting.clear()
+
+    def _count(self, value: float, examples: int, step: int, rate: float) -> None:
+        if not math.isfinite(value):
+            raise _diverged(f"the loss became {value}", self._position.epoch, step, rate)
+        self._position.loss_sum += value * examples
+        self._position.loss_count += examples
 
 
 def check_finite(state: TrainingState, losses: Losses) -> None:
