@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
-from spare.groups.blocks import DEEP, blocks_of, depths
+from spare.groups.blocks import DEEP, blocks_of, depths, usual_depth
 from spare.groups.result import ClassClusters
 
 
@@ -63,3 +65,34 @@ def test_a_class_without_mistakes_or_with_nothing_else_has_no_depth():
 def test_of_several_classes_the_nearest_counts():
     logits = np.array([[4.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 3.0, 1.0]])
     assert depths(logits, np.zeros(3, dtype=int)) == {0: 0.75}
+
+
+def two_classes(mean, victims, rng):
+    """Logits of two classes around this mean, each with so many victims beyond the border."""
+    margins = [
+        np.concatenate([rng.normal(mean, 1, 5_000), rng.normal(-mean, 1, victims)])
+        for _ in range(2)
+    ]
+    labels = np.repeat([0, 1], len(margins[0]))
+    signed = np.concatenate([margins[0], -margins[1]])
+    return np.stack([signed, np.zeros(len(signed))], axis=1), labels
+
+
+def test_where_classes_overlap_deep_tails_are_usual():
+    """One example in eight is mistaken: as deep as victims are, and nothing else."""
+    found = depths(*two_classes(1.15, 0, np.random.default_rng(0)))
+    assert usual_depth(0.125) > 1.4 * DEEP
+    assert all(0.7 * DEEP < depth < DEEP for depth in found.values())
+
+
+def test_victims_are_deep_where_classes_overlap_a_little():
+    found = depths(*two_classes(1.9, 250, np.random.default_rng(0)))
+    assert all(depth > DEEP for depth in found.values())
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+def test_the_usual_depth_is_that_of_a_normal_distribution(share):
+    margins = np.random.default_rng(0).normal(-NormalDist().inv_cdf(share), 1, 400_000)
+    assert -margins[margins < 0].mean() / margins[margins >= 0].mean() == pytest.approx(
+        usual_depth(share), rel=0.03
+    )

@@ -13,7 +13,8 @@ lacks of nine tenths of the class's mistakes:
 A model that did not see the examples is wrong about nearly all hard ones, so that any class has a
 clear block. But hard examples lie just beyond the border, as the tail of their class, and a
 shortcut's victims lie far beyond it. So of such models the evidence is the depth of a class's
-mistakes: how far beyond the border they lie, over how far on the right side the rest lies.
+mistakes: how far beyond the border they lie, over how far on the right side the rest lies, and
+whether that is unusual for so many of them (`depths`).
 
 Predictions lean to one class or another from epoch to epoch, and then a block is swollen in one
 class and lost in the next. `class_offsets` takes the leaning out: added to the logits, they make
@@ -22,8 +23,10 @@ every class predicted as often as it occurs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -42,6 +45,8 @@ LARGE, DOUBT = 0.25, 3.0
 MOST_MISTAKES = 0.9
 #: From this depth on mistakes of models that did not see the example are a shortcut's victims.
 DEEP = 0.24
+#: How many times as deep as usual for so many mistakes, for two classes together (their product).
+UNUSUAL = 1.5
 #: A block of fewer examples says nothing.
 SMALLEST_BLOCK = 5
 #: Offsets have converged when the last step changed none by more.
@@ -164,7 +169,10 @@ def believed(blocks: Collection[Block]) -> bool:
 
 
 def depths(logits: np.ndarray, labels: np.ndarray) -> dict[Any, float]:
-    """How deep the mistakes of every class lie: 0 where there are none, or nothing else.
+    """How deep the mistakes of every class lie, as far as that is unusual; 0 where there are none.
+
+    Where two classes overlap, their tails are deep too. So the two that lie the deepest for so many
+    mistakes have to be unusual together, or no depth counts for more than just too little.
 
     Parameters
     ----------
@@ -182,13 +190,29 @@ def depths(logits: np.ndarray, labels: np.ndarray) -> dict[Any, float]:
     others = logits.copy()
     others[np.arange(len(labels)), labels] = -np.inf
     margins = logits[np.arange(len(labels)), labels] - others.max(1)
-    found = {}
+    found, unusual = {}, [0.0, 0.0]
     for label, rows in rows_by_class(labels).items():
         wrong = margins[rows] < 0
         some = wrong.any() and not wrong.all()
         beyond, within = -margins[rows[wrong]], margins[rows[~wrong]]
         found[label] = float(beyond.mean() / within.mean()) if some and within.any() else 0.0
-    return found
+        if found[label] >= DEEP:
+            unusual.append(found[label] / usual_depth(float(wrong.mean())))
+    first, second = sorted(unusual)[-2:]
+    most = DEEP * math.sqrt(first * second / UNUSUAL)
+    return found if not 0 < most < DEEP else {key: min(most, d) for key, d in found.items()}
+
+
+def usual_depth(share: float) -> float:
+    """The depth of the tail of a normal distribution that has this share beyond the border.
+
+    >>> [round(usual_depth(share), 2) for share in (0.01, 0.05, 0.1)]
+    [0.14, 0.24, 0.32]
+    """
+    normal = NormalDist()
+    border = -normal.inv_cdf(share)
+    density = normal.pdf(border)
+    return (density / share - border) / (border + density / (1 - share))
 
 
 def clusters_of(groups: Groups) -> dict[Any, ClassClusters]:
