@@ -431,7 +431,7 @@ def test_heads_are_asked_about_features_of_the_untrained_network(toy, stage_call
         ((0.2, 0.2), {0: 0.0, 1: 0.0}),
     ],
 )
-def test_of_models_that_did_not_see_the_example_the_depth_of_mistakes_is_the_evidence(
+def test_mistakes_of_models_that_did_not_see_the_example_have_to_be_deep(
     toy, monkeypatch, deep, powers
 ):
     monkeypatch.setattr(separation, "depths", lambda logits, labels: dict(enumerate(deep)))

@@ -9,8 +9,8 @@ Where there are pictures, a block that looks like the class that it is taken for
 for more: hard examples are mistaken for many reasons, victims of a shortcut for one that can be
 seen. A class's strength is its clarity, and what this resemblance has beyond 0.8.
 
-Where early models were asked about what they did not see, strength is the depth of the mistakes
-instead (groups/blocks.py): 7/3 of it, so that the same bounds hold.
+Where early models were asked about what they did not see, strength is at most 7/3 of the depth of
+the mistakes (groups/blocks.py), so that the same bounds hold.
 
 The strength of all classes together is the second highest: one such class alone may be an accident,
 and a shortcut that leads from one class to another shows in both. One alone is weak evidence, if
@@ -84,9 +84,10 @@ def strength_of(block: Block, alike: float | None) -> float:
     >>> in_words(strength_of(Block(40, 0.04, 0.0, 1.0, 0.99, depth=DEEP), None))
     'shortcut found'
     """
-    if block.depth is not None:
-        return LEAST[FOUND] * (block.depth / DEEP)
-    return block.clarity + max(0.0, (alike or 0.0) - USUAL)
+    strength = block.clarity + max(0.0, (alike or 0.0) - USUAL)
+    if block.depth is None:
+        return strength
+    return min(strength, LEAST[FOUND] * (block.depth / DEEP))
 
 
 def class_verdict(block: Block, task: Task, alike: float | None = None) -> ClassVerdict:

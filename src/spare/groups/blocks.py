@@ -12,9 +12,9 @@ lacks of nine tenths of the class's mistakes:
 
 A model that did not see the examples is wrong about nearly all hard ones, so that any class has a
 clear block. But hard examples lie just beyond the border, as the tail of their class, and a
-shortcut's victims lie far beyond it. So of such models the evidence is the depth of a class's
-mistakes: how far beyond the border they lie, over how far on the right side the rest lies, and
-whether that is unusual for so many of them (`depths`).
+shortcut's victims lie far beyond it. So of such models a block has to be deep as well: how far
+beyond the border a class's mistakes lie, over how far on the right side the rest lies, and whether
+that is unusual for so many of them (`depths`).
 
 Predictions lean to one class or another from epoch to epoch, and then a block is swollen in one
 class and lost in the next. `class_offsets` takes the leaning out: added to the logits, they make
@@ -114,8 +114,8 @@ class Block:
     @property
     def power(self) -> float:
         """The sampling power that the evidence allows: 1 where it is clear, 0 where it is not."""
-        if self.depth is not None:
-            return float(self.size >= SMALLEST_BLOCK and self.depth >= DEEP)
+        if self.depth is not None and self.depth < DEEP:
+            return 0.0
         return float(np.clip((self.clarity - DOUBTFUL) / (SURE - DOUBTFUL), 0, 1))
 
 
@@ -162,8 +162,8 @@ def believed(blocks: Collection[Block]) -> bool:
     (True, False, True)
     """
     depths = [block.depth for block in blocks if block.depth is not None]
-    if depths:
-        return sum(depth >= DEEP for depth in depths) > 1
+    if depths and sum(depth >= DEEP for depth in depths) < 2:
+        return False
     clarities = [block.clarity for block in blocks]
     return max(clarities, default=0.0) >= SURE or sum(c > DOUBTFUL for c in clarities) > 1
 
