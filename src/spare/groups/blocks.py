@@ -171,8 +171,8 @@ def believed(blocks: Collection[Block]) -> bool:
 def depths(logits: np.ndarray, labels: np.ndarray) -> dict[Any, float]:
     """How deep the mistakes of every class lie, as far as that is unusual; 0 where there are none.
 
-    Where two classes overlap, their tails are deep too. So the two that lie the deepest for so many
-    mistakes have to be unusual together, or no depth counts for more than just too little.
+    Where two classes overlap, their tails are deep too. So the two that are the most unusual for
+    so many mistakes have to be unusual enough together, or all depths are lowered below the bound.
 
     Parameters
     ----------
@@ -199,8 +199,10 @@ def depths(logits: np.ndarray, labels: np.ndarray) -> dict[Any, float]:
         if found[label] >= DEEP:
             unusual.append(found[label] / usual_depth(float(wrong.mean())))
     first, second = sorted(unusual)[-2:]
-    most = DEEP * math.sqrt(first * second / UNUSUAL)
-    return found if not 0 < most < DEEP else {key: min(most, d) for key, d in found.items()}
+    most = DEEP * math.sqrt(first * second / UNUSUAL)  # 0 if less than two classes are deep
+    if not 0 < most < DEEP:
+        return found
+    return {label: min(depth, most) for label, depth in found.items()}
 
 
 def usual_depth(share: float) -> float:
