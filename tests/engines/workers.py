@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 import warnings
 
@@ -52,6 +53,8 @@ def of_survivors(work, count, tmp_path, *arguments):
 
 
 def _process(work, rank, count, store, queue, arguments):
+    # Tests that are started in the background ignore it, and the watch interrupts by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=count)
     try:
