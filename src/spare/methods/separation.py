@@ -163,11 +163,9 @@ def _looks(
                 return
             lowest = min(loss, lowest)
             outputs = Outputs(logits[stages.share_of(task.train)])
-            yield replace(
-                _look(task, stages, options, chosen, settings, models, outputs),
-                loss=loss,
-                depths=_depths(logits.numpy(), task.train.labels, options),
-            )
+            look = _look(task, stages, options, chosen, settings, models, outputs)
+            shifted = (logits + look.offsets).numpy()
+            yield replace(look, loss=loss, depths=depths(shifted, np.asarray(task.train.labels)))
         else:
             model = stages.train(
                 f"early/{settings.epochs}",
@@ -180,11 +178,6 @@ def _looks(
             wide = options.output == "features"
             outputs = stages.outputs(model, task.train, features=wide, shared=True)
             yield _look(task, stages, options, chosen, settings, models, outputs)
-
-
-def _depths(logits: np.ndarray, labels: Any, options: SeparationOptions) -> dict[Any, float]:
-    labels = np.asarray(labels)
-    return depths(logits + class_offsets(logits, labels) * options.match_classes, labels)
 
 
 def _moments(settings: Settings, options: SeparationOptions, examples: int) -> list[Settings]:
