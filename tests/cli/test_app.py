@@ -73,6 +73,15 @@ NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did y
         ),
         (["bench", "digits", "--seeds", "0,x"], "seeds is a whole number, not 'x'."),
         (
+            ["bench", "digits", "--seeds", "0", "1", "2"],
+            "'1', '2': nothing takes these. Several values take commas and no spaces, as in "
+            "--seeds 0,1,2; names with spaces take quotes.",
+        ),
+        (
+            ["train", "digits", "--set", "epochs=2", "lr=0.1"],
+            "'lr=0.1' stands alone: every setting takes its own --set, as in --set lr=0.1.",
+        ),
+        (
             ["trian", "digits"],
             'Unknown command "trian". Did you mean "train"? Available commands: data, demo, '
             "discover, train, bench, report, compare, figure, ...",

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, UnusedCliTokensError
 
 # isort: off
 from spare.cli import data, running, pages, theory, listing  # noqa: F401  (verbs, as they are listed)
@@ -30,6 +30,8 @@ def run(arguments: Sequence[str] | None, should_stop: Callable[[], bool]) -> int
             app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
             if sys.stdout is not None:
                 sys.stdout.flush()
+        except UnusedCliTokensError as error:
+            return _refused(_left_over(list(error.unused_tokens or ())))
         except CycloptsError as error:
             return _refused(" ".join(str(error).split()))
         except Interrupted as error:
@@ -47,6 +49,18 @@ def run(arguments: Sequence[str] | None, should_stop: Callable[[], bool]) -> int
         except MemoryError:
             return _refused("there is not enough memory: close other programs, or use less data.")
     return 0
+
+
+def _left_over(words: list[str]) -> str:
+    """What to say of words that no option takes, which are nearly always values after a space."""
+    first = words[0]
+    if "=" in first:
+        return f"{first!r} stands alone: every setting takes its own --set, as in --set {first}."
+    return (
+        f"{', '.join(map(repr, words))}: nothing takes {'this' if len(words) == 1 else 'these'}. "
+        "Several values take commas and no spaces, as in --seeds 0,1,2; names with spaces take "
+        "quotes."
+    )
 
 
 def _refused(what: object) -> int:
