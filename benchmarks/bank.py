@@ -4,7 +4,11 @@ With a shortcut, at 80, 90, 95 and 99 %: a mark in a corner, a tint, a texture, 
 like a caption, exchanged colors (planted.py, on natural pictures), Colored MNIST, and features of
 Waterbirds as they are. Without one: the same pictures with the same things planted at random, plain
 pictures, wrong labels, a rare class, a rare and hard subclass, Colored MNIST with colors at random,
-and features of Waterbirds with as many birds of each class on land as on water.
+features of Waterbirds with as many birds of each class on land as on water, and features of every
+pair of nine animals.
+
+The features are files in the data folder, made with benchmarks/features.py: waterbirds_lite0.npz,
+waterbirds_resnet50.npz, animals_lite0.npz and animals_resnet50.npz.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +32,15 @@ from spare.data.transforms import scale_bytes
 from spare.datasets.source import Source
 from spare.methods import method_named
 from spare.models import ModelChoice, builder
-from spare.runs.plan import Plan, make_plan
+from spare.progress import SILENT
+from spare.runs.plan import Plan, make_plan, with_model
 
 #: Of Colored MNIST's training examples, and of pictures of each class.
 DIGITS, PICTURES, SIDE = 10_000, 1500, 48
 AGREEMENTS = (0.8, 0.9, 0.95, 0.99)
 NETWORKS = ("small_cnn", "conv4")
+PRETRAINED = ("lite0", "resnet50")
+ANIMALS = ("bird", "cat", "crab", "dog", "fish", "frog", "insect", "primate", "reptile")
 PAIRS = (("dog", "insect"), ("cat", "bird"), ("insect", "primate"))
 NOISE, RARE, SUBCLASS = 0.1, 0.05, 0.08
 
@@ -103,26 +111,24 @@ def _two_classes(task: Task, rows: np.ndarray) -> Task:
     )  # fmt: skip
 
 
-# --- features of Waterbirds ----------------------------------------------------------------------
+# --- features of pretrained networks -------------------------------------------------------------
 
 
-def birds(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
-    """The training split without a tenth, so that seeds differ."""
-    task, plan = _features(given, seed)
-    parts = folds(task.groups(task.train), 10, np.random.default_rng([seed, 0xB12D]))
-    return replace(task, train=task.train.subset(np.flatnonzero(parts > 0))), plan
+def birds(network: str) -> Callable[..., tuple[Task, Plan]]:
+    def load_birds(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+        """The training split without a tenth, so that seeds differ."""
+        task, plan = _birds(network, given, seed)
+        parts = folds(task.groups(task.train), 10, np.random.default_rng([seed, 0xB12D]))
+        return replace(task, train=task.train.subset(np.flatnonzero(parts > 0))), plan
+
+    return load_birds
 
 
 def birds_anywhere(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
     """Of each class as many on land as on water, from training and validation."""
-    task, plan = _features(given, seed)
+    task, plan = _birds("lite0", given, seed)
     assert task.val is not None
-    splits = (task.train, task.val)
-    both = Split(
-        ConcatInputs(*(split.inputs for split in splits)),
-        np.concatenate([split.labels for split in splits]),
-        {"place": np.concatenate([split.attributes["place"] for split in splits])},  # type: ignore[index]
-    )
+    both = _joined(task.train, task.val)
     labels, place = np.asarray(both.labels), both.attributes["place"]  # type: ignore[index]
     rng = np.random.default_rng([seed, 0xA17])
     rows = []
@@ -134,8 +140,35 @@ def birds_anywhere(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
     return replace(task, train=both.subset(chosen), val=None, test=None), plan
 
 
-def _features(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
-    return load("waterbirds_lite0.npz", given.data, {"attributes": "place"}, seed)
+def _birds(network: str, given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+    return load(f"waterbirds_{network}.npz", given.data, {"attributes": "place"}, seed)
+
+
+def two_animals(network: str, pair: tuple[str, str]) -> Callable[..., tuple[Task, Plan]]:
+    def load_animals(given: argparse.Namespace, seed: int) -> tuple[Task, Plan]:
+        """As many pictures of each as of those with something planted, or all that there are."""
+        task, plan = load(f"animals_{network}.npz", given.data, {}, seed)
+        both = _joined(*task.splits().values())
+        rng = np.random.default_rng([seed, 0xA21])
+        classes = [task.class_names.index(name) for name in pair]
+        labels = np.asarray(both.labels)
+        rows = [rng.permutation(np.flatnonzero(labels == c))[:PICTURES] for c in classes]
+        chosen = both.subset(np.sort(np.concatenate(rows)))
+        labels = (np.asarray(chosen.labels) == classes[1]).astype(np.int64)
+        train = replace(chosen, labels=labels)
+        task = replace(task, train=train, val=None, test=None, class_names=pair)
+        return with_model(task, plan, SILENT), plan
+
+    return load_animals
+
+
+def _joined(*splits: Split) -> Split:
+    names = splits[0].attributes or {}
+    return Split(
+        ConcatInputs(*(split.inputs for split in splits)),
+        np.concatenate([split.labels for split in splits]),
+        {name: np.concatenate([(s.attributes or {})[name] for s in splits]) for name in names},
+    )
 
 
 # --- natural pictures ----------------------------------------------------------------------------
@@ -181,7 +214,8 @@ def pictured(
 
 def _kinds() -> dict[str, Kind]:
     kinds = {f"colors {a}": Kind("colors", a, colored(a)) for a in AGREEMENTS}
-    kinds["waterbirds"] = Kind("places", 0.95, birds)
+    kinds["waterbirds"] = Kind("places", 0.95, birds("lite0"))
+    kinds["waterbirds resnet50"] = Kind("places", 0.95, birds("resnet50"))
     kinds |= {
         "colors at random": Kind("colors at random", 0, colored(0.2)),
         "digits wrong labels": Kind("wrong labels", 0, mislabeled_digits),
@@ -189,6 +223,10 @@ def _kinds() -> dict[str, Kind]:
         "digits 95 to 5": Kind("rare class", 0, imbalanced_digits),
         "waterbirds anywhere": Kind("places at random", 0, birds_anywhere),
     }
+    for network in PRETRAINED:
+        for pair in combinations(ANIMALS, 2):
+            loader = two_animals(network, pair)
+            kinds[" ".join((*pair, network))] = Kind(f"two animals, {network}", 0, loader)
     for network in NETWORKS:
         for name in PLANTED:
             for a in AGREEMENTS:
