@@ -54,6 +54,8 @@ class Kind(NamedTuple):
     agreement: float
     make: Callable[[argparse.Namespace, int], tuple[Task, Plan]]
     of_pictures: bool = False
+    #: A head on features of a pretrained network; else a small network from scratch.
+    of_features: bool = False
 
 
 # --- Colored MNIST -------------------------------------------------------------------------------
@@ -214,19 +216,19 @@ def pictured(
 
 def _kinds() -> dict[str, Kind]:
     kinds = {f"colors {a}": Kind("colors", a, colored(a)) for a in AGREEMENTS}
-    kinds["waterbirds"] = Kind("places", 0.95, birds("lite0"))
-    kinds["waterbirds resnet50"] = Kind("places", 0.95, birds("resnet50"))
+    kinds["waterbirds"] = Kind("places", 0.95, birds("lite0"), of_features=True)
+    kinds["waterbirds resnet50"] = Kind("places", 0.95, birds("resnet50"), of_features=True)
     kinds |= {
         "colors at random": Kind("colors at random", 0, colored(0.2)),
         "digits wrong labels": Kind("wrong labels", 0, mislabeled_digits),
         "two digits wrong labels": Kind("wrong labels", 0, two_mislabeled_classes),
         "digits 95 to 5": Kind("rare class", 0, imbalanced_digits),
-        "waterbirds anywhere": Kind("places at random", 0, birds_anywhere),
+        "waterbirds anywhere": Kind("places at random", 0, birds_anywhere, of_features=True),
     }
     for network in PRETRAINED:
         for pair in combinations(ANIMALS, 2):
-            loader = two_animals(network, pair)
-            kinds[" ".join((*pair, network))] = Kind(f"two animals, {network}", 0, loader)
+            name, make = " ".join((*pair, network)), two_animals(network, pair)
+            kinds[name] = Kind(f"two animals, {network}", 0, make, of_features=True)
     for network in NETWORKS:
         for name in PLANTED:
             for a in AGREEMENTS:

@@ -126,7 +126,7 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     answers = [
         {
             "what": _what(row),
-            "all": "all, no shortcut" if not _agreement(row) else f"all, {_agreement(row):.0%}",
+            "all": _all(row),
             "in use": answer(row, LEAST),
             "left out": answer(row, bounds[_family(row)]),
         }
@@ -156,6 +156,12 @@ def _agreement(row: dict[str, Any]) -> float:
 def _what(row: dict[str, Any]) -> str:
     family = KINDS[row["kind"]].family
     return f"{family} {_agreement(row):.0%}" if _agreement(row) else f"{family} (no shortcut)"
+
+
+def _all(row: dict[str, Any]) -> str:
+    kind = KINDS[row["kind"]]
+    network = "pretrained features" if kind.of_features else "small networks"
+    return f"all, {network}, " + (f"{kind.agreement:.0%}" if kind.agreement else "no shortcut")
 
 
 def strengths_of(row: dict[str, Any]) -> list[float]:
