@@ -92,8 +92,10 @@ def judge(task: Task, plan: Plan, seed: int) -> dict[str, Any]:
     alike = resemblances(inferred.groups, inferred.blocks, statistics)
     epoch = inferred.notes["separated_at"]
     verdict = verdict_of(task, inferred.blocks, epoch, taken, alike)
-    minority = true_minority(task, task.train)
-    recovery = minority_recovery(labels, minority, ~inferred.groups.in_majority())
+    recovery = {}
+    if task.train.attributes:
+        minority = true_minority(task, task.train)
+        recovery = minority_recovery(labels, minority, ~inferred.groups.in_majority())
     return {
         "overall": verdict["overall"],
         "strength": verdict["strength"],
@@ -101,7 +103,7 @@ def judge(task: Task, plan: Plan, seed: int) -> dict[str, Any]:
         "taken": list(taken),
         "classes": [
             asdict(block)
-            | {name: recovery[label][name] for name in ("recall", "precision")}
+            | {name: recovery[label][name] for name in ("recall", "precision") if recovery}
             | {"alike": alike[label]}
             for label, block in inferred.blocks.items()
         ],

@@ -394,16 +394,20 @@ def test_cross_fitting_at_one_rate_looks_after_every_epoch(toy, monkeypatch):
     assert [len(look.models) for look in found.looks] == [2, 2, 2]
 
 
-def test_cross_fitted_models_are_continued_from_look_to_look(toy, monkeypatch):
+def test_cross_fitted_models_are_continued_from_look_to_look(toy, monkeypatch, stage_calls):
     """So that three looks cost three epochs, and the last is what three epochs would give."""
     monkeypatch.setattr(separation, "LEAST_STEPS", 1)
     monkeypatch.setattr(separation, "CLEAR", 2.0)  # nothing is ever that clear
     step_by_step = SpareOptions(cross_fit=1, early_budget=0.75)
     continued, stages = fit(METHODS["spare"], toy, step_by_step)
     assert stages.cost.examples_seen == (3 + SETTINGS.epochs) * len(toy.train)
+    last = f"early/{SETTINGS.lr:g}-3-0"
+    step_by_step_weights = stage_calls[last]["trained"].last
     at_once, _ = fit(METHODS["spare"], toy, SpareOptions(cross_fit=1, separate_at=3))
-    for name, weights in at_once.inferred.early.items():
-        assert weights.equal(continued.inferred.early[name]), name
+    for name, weights in stage_calls[last]["trained"].last.items():
+        assert weights.equal(step_by_step_weights[name]), name
+    for fitted in (continued, at_once):
+        assert fitted.inferred.early is None  # neither half's model is the early model
 
 
 HEADS = {"early_layers": "head", "cross_fit": 2, "early_lrs": (0.05, 0.1), "k": 2}

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from spare.errors import InputError
+from spare.errors import InputError, SpareWarning
 from spare.methods import INFERENCES, METHODS, TRAINERS, method_named
 from spare.methods.method import NoOptions, joined
 from spare.training.stages import Stages
@@ -19,6 +19,7 @@ NAMED = {tuple(half.name for half in m.halves) for m in METHODS.values() if m.ha
 PAIRS = [pair for pair in PAIRS if tuple(pair.split("+")) not in NAMED]
 
 
+@pytest.mark.filterwarnings("ignore:pgi continues from one early model")
 @pytest.mark.parametrize("name", PAIRS)
 def test_every_pair_trains(toy, name):
     method = method_named(name)
@@ -113,3 +114,11 @@ def test_pgi_continues_from_the_reference_model(toy, stage_calls):
     fit(METHODS["pgi"], toy, METHODS["pgi"].options(environment_steps=0))
     start, reference = stage_calls["train"]["start"], stage_calls["early/reference"]["trained"].last
     assert all(start[name].equal(value) for name, value in reference.items())
+
+
+def test_pgi_says_so_where_there_is_no_early_model_to_continue(toy, stage_calls):
+    method = method_named("spare+pgi")
+    heads = {"early_layers": "head", "cross_fit": 1, "early_lrs": (0.05, 0.1)}
+    with pytest.warns(SpareWarning, match="starts from fresh weights"):
+        fit(method, toy, method.options(**heads))
+    assert stage_calls["train"]["start"] is None

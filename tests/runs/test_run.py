@@ -109,6 +109,14 @@ def test_weights_of_the_selected_and_the_last_epoch_and_of_the_early_model_are_t
         assert (said == labels).mean() == pytest.approx(record["scores"]["test"][when]["average"])
 
 
+def test_a_head_is_no_early_model_of_the_network(tmp_path):
+    """It has no weights for the other layers, so it is neither kept nor scored."""
+    heads = {"early_layers": "head", "early_lrs": "", "separate_at": "1", "epochs": "1"}
+    record = quick(tmp_path / "x", "spare", overrides=heads)
+    assert set(record["scores"]["test"]) == {"selected", "last"}
+    assert set(read_weights(tmp_path / "x")) == {"selected", "last"}
+
+
 def test_a_complete_run_is_not_run_again(done, monkeypatch):
     folder, record = done
     monkeypatch.setattr("spare.runs.run._walk", lambda *_: pytest.fail("it was run again"))

@@ -16,9 +16,11 @@ epoch and has batches of 512.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 
 from spare.data.task import Task
+from spare.errors import SpareWarning
 from spare.groups.weights import GroupSampling
 from spare.limits import CountOrNone, NotNegative, check_ranges
 from spare.methods.eiil import INFERENCE as EIIL
@@ -40,6 +42,13 @@ class InvarianceOptions:
 
 
 def train(task: Task, stages: Stages, inferred: Inferred, options: InvarianceOptions) -> Fitted:
+    if inferred.early is None:
+        warnings.warn(
+            "pgi continues from one early model, and these groups come without one: it starts "
+            "from fresh weights.",
+            SpareWarning,
+            stacklevel=2,
+        )
     minority = ~inferred.groups.in_majority()
     n, batch_size = len(minority), stages.settings.batch_size
     # Both with the same mass, or a batch of 32 hardly ever has a minority to compare with.

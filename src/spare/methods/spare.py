@@ -19,6 +19,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from torch import Tensor
 
 from spare.data.task import Task
 from spare.errors import InputError, SpareWarning, unknown
@@ -27,7 +28,7 @@ from spare.groups.clusterers import clusterer_named
 from spare.groups.result import Groups
 from spare.groups.weights import CLASS_MASSES, GroupSampling, importance_weights
 from spare.limits import check_ranges
-from spare.methods.looks import Separation
+from spare.methods.looks import Look, Separation
 from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined
 from spare.methods.outputs import infer as infer_from_outputs
 from spare.methods.outputs import warn_of_concerns
@@ -36,7 +37,7 @@ from spare.training.batches import shuffled, weighted
 from spare.training.loop import Objective, cross_entropy
 from spare.training.stages import Stages
 
-#: So little more than by chance is next to nothing.
+#: A model that is no further above chance than this has learned next to nothing.
 HARDLY = 0.02
 
 
@@ -78,12 +79,17 @@ def infer(task: Task, stages: Stages, options: SeparationOptions) -> Inferred:
             "early_epochs": last.epoch,
             "early_lr": last.lr,
         },
-        # Of several with different rates none stands for the others.
-        early=None if options.tries_rates else last.models[0].last,
+        early=_one_early_model(last, options),
         early_epoch=last.epoch,
         early_outputs=separation.early_outputs(stages, task.train),
         blocks=dict(separation.blocks),
     )
+
+
+def _one_early_model(look: Look, options: SeparationOptions) -> dict[str, Tensor] | None:
+    """The early model's weights, unless there are several models, or only heads were trained."""
+    whole = options.early_layers == "all"
+    return look.models[0].last if whole and len(look.models) == 1 else None
 
 
 def _warn_of_the_early_model(separation: Separation) -> None:
