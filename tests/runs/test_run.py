@@ -123,6 +123,24 @@ def test_a_complete_run_is_not_run_again(done, monkeypatch):
     assert quick(folder) == record
 
 
+def test_a_changed_file_that_a_setting_names_is_another_run(tmp_path):
+    """The same name with other labels in it: neither finished nor to be continued."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(120) % 2
+    np.save(tmp_path / "x.npy", rng.normal(size=(120, 3)) + labels[:, None])
+    np.save(tmp_path / "y.npy", labels)
+    given = {"label": str(tmp_path / "y.npy"), "epochs": "1"}
+
+    def once_more():
+        return run(str(tmp_path / "x.npy"), "erm", 0, tmp_path / "run", overrides=given)
+
+    first = once_more()
+    assert once_more() == first
+    np.save(tmp_path / "y.npy", 1 - labels)
+    with pytest.raises(RunError, match="as it was before the data changed"):
+        once_more()
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

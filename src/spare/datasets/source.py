@@ -172,7 +172,7 @@ def locate(
     path = next((place for place in places if os.path.exists(place)), None)
     if path is not None:
         _check_name(str(path))
-        return Source(task, _kind(path, settings), path, _fingerprint(path))
+        return Source(task, _kind(path, settings), path, fingerprint_of(path))
     if names_code(task):
         return Source(task, "imported", root)
     if task.endswith(IN_MEMORY):
@@ -234,7 +234,7 @@ def _code_fingerprint(dataset: Dataset) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def _fingerprint(path: Path) -> str:
+def fingerprint_of(path: Path) -> str:
     """A hash of a file's bytes, or of the names and sizes of everything in a folder."""
     digest = hashlib.sha256()
     if not path.is_dir():

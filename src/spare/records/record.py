@@ -312,6 +312,11 @@ def upgraded(record: Any, folder: Path | str) -> DiscoveryRecord | RunRecord:
     return cast(RunRecord, completed(record))
 
 
+def training_seconds(record: RunRecord) -> float:
+    """What training took; the findings are for people, and no part of a method's cost."""
+    return record["seconds"]["total"] - record["seconds"].get("findings", 0.0)
+
+
 def same_request(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(one.get(part, "") == other.get(part, "") for part in REQUESTED)
 

@@ -9,7 +9,7 @@ from typing import Any
 from spare.errors import InputError
 from spare.files.writing import write_text
 from spare.records.layout import COMPARISON
-from spare.records.record import GroupScore, RunRecord, read_run
+from spare.records.record import GroupScore, RunRecord, read_run, training_seconds
 from spare.report import charts
 from spare.report.frame import page_environment, page_title
 from spare.report.saliency_panels import Pictured, worst_group_panels
@@ -105,5 +105,5 @@ def _cost(record: RunRecord, records: Sequence[RunRecord]) -> dict[str, float | 
         return {"examples": None, "seconds": None}
     return {
         "examples": record["examples_seen"] / plain["examples_seen"],
-        "seconds": record["seconds"]["total"] / plain["seconds"]["total"],
+        "seconds": training_seconds(record) / training_seconds(plain),
     }

@@ -9,29 +9,32 @@ error.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import inspect
 import shlex
-import tomllib
 import typing
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from spare.data.inputs import shape_of
 from spare.data.task import Task
 from spare.datasets import Source
+from spare.datasets.source import fingerprint_of
 from spare.errors import InputError, unknown
 from spare.methods import Method, method_named, with_given_groups
 from spare.models import ModelChoice, builder, check_model
-from spare.models.small import OF_IMAGES
 from spare.progress import Progress
 from spare.records.record import FORMAT, Request
+from spare.runs.layers import from_scratch, method_preset, preset_of
 from spare.runs.values import convert, plain, typed_fields, written
 from spare.training.device import device_named
 from spare.training.frozen import with_frozen_layers
 from spare.training.selection import rule_named
 from spare.training.settings import Settings
+
+#: Settings that may name a file besides the data. `groups` is not here: it has its own digest.
+NAMING_FILES = ("label", "classes", "backgrounds", "weights")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +57,20 @@ class Plan:
             return self.method.name
         return self.method.halves[0].name
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the data and of the other files that settings name: a changed file is another run."""
+        values = self.flat_settings()
+        prints = [self.source.fingerprint]
+        for key in NAMING_FILES:
+            path = Path(str(values.get(key) or "")).expanduser()
+            # A label without that ending is the name of a column.
+            if path.is_file() and (key != "label" or path.suffix == ".npy"):
+                prints.append(f"{key} {fingerprint_of(path)}")
+        if len(prints) == 1:
+            return prints[0]
+        return hashlib.sha256(" ".join(prints).encode()).hexdigest()[:16]
+
     def flat_settings(self) -> dict[str, Any]:
         """The training settings, the model and the data set's choices, as run.json stores them."""
         model = dataclasses.asdict(self.model)
@@ -72,7 +89,7 @@ class Plan:
         return {
             "format": FORMAT,
             "task": self.source.name,
-            "data": self.source.fingerprint,
+            "data": self.fingerprint,
             "method": self.method_name,
             "seed": seed,
             "settings": self.flat_settings(),
@@ -153,8 +170,8 @@ def make_plan(
     origin, preset = preset_of(source)
     layers = [
         (preset.get("settings", {}), origin),
-        (_method_preset(preset, method, kinds), origin),
-        (_from_scratch(preset, overrides, kinds["options"]), origin),
+        (method_preset(preset, method, kinds), origin),
+        (from_scratch(preset, overrides, kinds["options"]), origin),
         (overrides, "--set"),
     ]
     for layer, layer_origin in layers:
@@ -200,57 +217,6 @@ def _refuse_name_twice(
                 f"{source.name} has a choice called {choice!r}, which is the name of {owner}: call "
                 f"the parameter of its load something else."
             )
-
-
-def _from_scratch(
-    preset: Mapping[str, Any], overrides: Mapping[str, Any], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Options of a method whose network starts without weights that someone has trained."""
-    chosen = {**preset.get("settings", {}), **overrides}
-    if chosen.get("weights") != "none" and chosen.get("model") not in OF_IMAGES:
-        return {}
-    return {key: value for key, value in preset.get("from_scratch", {}).items() if key in options}
-
-
-def _method_preset(
-    preset: Mapping[str, Any], method: Method, kinds: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
-    """A method's own part of a preset. A pair without a name of its own infers groups as the method
-    that the first half comes from does, and trains as that of the second half; where the preset
-    says nothing of the second, with the settings of the first, so that both halves of a comparison
-    are trained alike."""
-    parts: Mapping[str, dict[str, Any]] = preset.get("methods", {})
-    if method.preset_from:
-        return parts.get(method.preset_from, {}) | parts.get(method.name, {})
-    if method.name in parts or method.halves is None:
-        return parts.get(method.name, {})
-    inference, trainer = method.halves
-    inferring = typed_fields(inference.options)
-    training = {
-        **typed_fields(trainer.options),
-        **kinds["settings"],
-        **kinds["model"],
-        **kinds["choices"],
-    }
-    first = parts.get(inference.name, {})
-    second = parts.get(trainer.name, first)
-    return {key: value for key, value in first.items() if key in inferring} | {
-        key: value for key, value in second.items() if key in training
-    }
-
-
-def preset_of(source: Source) -> tuple[str, Mapping[str, Any]]:
-    """Where a source's preset is, and what it says."""
-    if source.own_preset:
-        settings = dict(source.own_preset)
-        methods = settings.pop("methods", {})
-        return source.name, {"settings": settings, "methods": methods}
-    return f"presets/{source.preset}.toml", read_preset(source.preset)
-
-
-def read_preset(name: str) -> dict[str, Any]:
-    file = resources.files("spare") / "presets" / f"{name}.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def _choice_types(source: Source) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def _refuse_files(settings: Mapping[str, Any]) -> None:
 
 
 def check_unchanged(plan: Plan, record: DiscoveryRecord) -> None:
-    if plan.source.fingerprint == record["data"]:
+    if plan.fingerprint == record["data"]:
         return
     if plan.source.name == record["task"]:
         raise SpareError(f"{printable(record['task'])} has changed since.")

@@ -11,7 +11,7 @@ import numpy as np
 from spare.errors import InputError
 from spare.records.bench_table import BenchTable, Row, RowScores, ScoreDifferences, Spread
 from spare.records.labels import labels_used
-from spare.records.record import RunRecord
+from spare.records.record import RunRecord, training_seconds
 
 #: What a table has of every run, where the run has it.
 SCORES = ("worst_group", "average", "adjusted_average", "id_accuracy", "worst_pattern")
@@ -53,7 +53,7 @@ def _row(records: list[RunRecord]) -> Row:
         "seeds": [r["seed"] for r in records],
         "settings": first["settings"],
         "options": first["options"],
-        "seconds": float(np.mean([_seconds(r) for r in records])),
+        "seconds": float(np.mean([training_seconds(r) for r in records])),
         "examples_seen": int(np.mean([r["examples_seen"] for r in records])),
         "peak_memory_mb": float(np.mean([r["peak_memory_mb"] for r in records])),
         "selected": _scores(records, split, "selected"),
@@ -63,11 +63,6 @@ def _row(records: list[RunRecord]) -> Row:
         row["paper_rule_name"] = first["paper_rule"]
         row["paper_rule"] = _scores(records, split, "paper_rule")
     return row
-
-
-def _seconds(record: RunRecord) -> float:
-    """What training took; the findings are for people, and no part of a method's cost."""
-    return record["seconds"]["total"] - record["seconds"].get("findings", 0.0)
 
 
 def _scores(records: Sequence[RunRecord], split: str, when: str) -> RowScores:
