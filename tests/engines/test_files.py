@@ -111,6 +111,20 @@ def test_the_command_line_clusters_a_file_from_disk(small, tmp_path, capsys):
     assert "epochs is not for outputs that are only clustered" in capsys.readouterr().err
 
 
+def test_a_result_of_spark_is_replaced_and_a_bad_power_is_refused_at_once(
+    small, tmp_path, monkeypatch
+):
+    """Spark leaves a folder where the others leave a file."""
+    write(tmp_path / "outputs.parquet", *small)
+    (tmp_path / "out" / "groups.parquet").mkdir(parents=True)
+    (tmp_path / "out" / "groups.parquet" / "part-0.parquet").write_bytes(b"older")
+    found = spare.cluster_outputs(tmp_path / "outputs.parquet", out=tmp_path / "out")
+    check_against_memory(found, *small)
+    monkeypatch.setattr(streaming, "divide", lambda *_: pytest.fail("it read the file"))
+    with pytest.raises(InputError, match="sampling power"):
+        spare.cluster_outputs(tmp_path / "outputs.parquet", out=tmp_path / "out", power="high")
+
+
 def test_rows_are_counted_from_the_start_of_a_file(tmp_path):
     outputs = np.zeros((70_000, 2), dtype=np.float32)
     outputs[69_990] = np.inf

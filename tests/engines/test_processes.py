@@ -83,6 +83,7 @@ def test_a_process_that_dies_ends_the_others_with_a_sentence(tmp_path):
         ("width", "processes 0 and 1 were started with different values per example: 4 and 3"),
         ("options", "processes 0 and 1 were started with different options"),
         ("input", "process 1: 20 of 20 rows of outputs are NaN"),
+        ("flat", "process 1: 20 of 20 rows of outputs are NaN"),
     ],
 )
 def test_processes_that_do_not_fit_together_are_refused(what, says, tmp_path):

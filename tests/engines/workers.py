@@ -110,4 +110,6 @@ def different(rank, count, what):
     k = 2 + rank if what == "options" else 2
     if what == "input" and rank == 1:
         outputs = outputs * np.nan
+    if what == "flat" and rank == 1:
+        outputs = outputs[:, 0] * np.nan
     return spare.infer_groups(outputs, labels, k=k, engine="processes").ids

@@ -140,6 +140,8 @@ def cluster_outputs(
         "clusterer": clusterer,
         "seed": check_seed(seed),
     }
+    if not isinstance(power, Mapping | None):
+        power_of(power, None)  # one for all classes is refused before anything is clustered
     files = output_files(source, label)
     if engine == "auto":
         engine = "streaming" if too_large(*files.parts) else "local"
@@ -154,13 +156,13 @@ def cluster_outputs(
     return found
 
 
-def replace_folder(new: Path, place: Path) -> None:
-    """Put a folder where a file or another folder may be."""
+def put_in_place(new: Path, place: Path) -> None:
+    """Move a file or a folder to where either may be: Spark writes a folder, the others a file."""
     if place.is_dir() and not place.is_symlink():
         shutil.rmtree(place)
-    else:
+    elif new.is_dir():
         place.unlink(missing_ok=True)
-    new.rename(place)
+    new.replace(place)
 
 
 def too_large(*parts: Path) -> bool:
@@ -180,8 +182,10 @@ def _from_disk(
         divided = streaming.divide(files, scratch, progress)
         local = engine == "local"
         clusters = streaming.cluster(divided, options, progress, in_memory=local)
-    evidence = evidence_of(clusters, power)
-    write_atomic(folder / GROUPS, lambda path: _write_groups(path, divided, clusters, evidence))
+        evidence = evidence_of(clusters, power)
+        written = scratch / GROUPS
+        write_atomic(written, lambda path: _write_groups(path, divided, clusters, evidence))
+        put_in_place(written, folder / GROUPS)
     return evidence
 
 
@@ -200,7 +204,7 @@ def _with_spark(
             for code in range(len(each.sizes))
         ]
         spark.write_groups(together, scratch / GROUPS, table)
-        replace_folder(scratch / GROUPS, folder / GROUPS)
+        put_in_place(scratch / GROUPS, folder / GROUPS)
     return evidence
 
 

@@ -146,9 +146,9 @@ def _infer(
 ) -> Groups:
     problem, points, class_of = "", np.empty((0, 0)), np.empty(0)
     try:
-        points = as_numpy(outputs, "outputs")
+        given = as_numpy(outputs, "outputs")
         # Where examples are few, a process may have none of them.
-        points = checked_points(points) if len(points) or points.ndim != 2 else points
+        points = checked_points(given) if given.size or given.ndim != 2 else given
         class_of = class_labels(labels, len(points))
         seed = check_seed(seed)
         k = None if k is None else whole_number("k", k, Range(1))
@@ -159,14 +159,14 @@ def _infer(
     rows = rows_by_class(class_of) if not problem else {}
     name = clusterer if isinstance(clusterer, str) else type(clusterer).__name__
     classes = _agreed(problem, rows, points, (k, k_max, name, seed), group)
-    given = {} if power is None else {label: power_of(power, label) for label in classes}
+    powers_given = {} if power is None else {label: power_of(power, label) for label in classes}
     clusters = {}
     for label in classes:
         here = points[rows[label]] if label in rows else points[:0]
         share = SharedPoints(here, group)
         clusters[label] = cluster_class(share, k=k, k_max=k_max, clusterer=clusterer, seed=seed)
     powers = {
-        label: given[label] if given else silhouette_power(clustered)
+        label: powers_given[label] if powers_given else silhouette_power(clustered)
         for label, clustered in clusters.items()
     }
     groups = groups_from_clusters(clusters, class_of, powers=powers, width=points.shape[1])

@@ -60,13 +60,15 @@ def _load(
     device: torch.device,
 ) -> Iterator[Tensor]:
     if device.type == HOST.type:
-        return _loaded(_BatchDataset(inputs, plan, key), steps, workers)
-    raw, rest = in_two_steps(inputs)
-    batches = _loaded(_BatchDataset(raw, plan, key), steps, workers)
-    return (
-        _channels_last(rest(sent(batch, device), key.generator(step)))
-        for step, batch in zip(steps, batches, strict=True)
-    )
+        made = _loaded(_BatchDataset(inputs, plan, key), steps, workers)
+    else:
+        raw, rest = in_two_steps(inputs)
+        batches = _loaded(_BatchDataset(raw, plan, key), steps, workers)
+        made = (
+            _channels_last(rest(sent(batch, device), key.generator(step)))
+            for step, batch in zip(steps, batches, strict=True)
+        )
+    return (batch[: len(plan[step])] for step, batch in zip(steps, made, strict=True))
 
 
 def _loaded(batches: _BatchDataset, steps: range, workers: int) -> Iterator[Tensor]:
@@ -119,4 +121,7 @@ class _BatchDataset(torch.utils.data.Dataset[Tensor]):
         return len(self.plan)
 
     def __getitem__(self, step: int) -> Tensor:
-        return self.inputs.take(self.plan[step], self.key.generator(step))
+        rows = self.plan[step]
+        # Of a batch that is smaller than the number of processes, some have no example. They take
+        # one for its shape, which `_load` cuts off.
+        return self.inputs.take(rows if len(rows) else np.arange(1), self.key.generator(step))
