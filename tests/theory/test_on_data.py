@@ -15,10 +15,9 @@ from spare.theory import nsr, predict, reliance
 from spare.theory.apart import masked_apart
 from spare.theory.colored_digits import color_only, digit_only, palette_colors
 from spare.theory.early import Early, early_of, watch
-from spare.theory.forecast import POWER, SCALE, Forecast, forecast
+from spare.theory.forecast import POWER, SCALE, Forecast, advice, forecast
 from spare.theory.linear_clock import LinearClock, linear_clock, reached_at
 from spare.theory.noisy_colors import load, noise_to_signal, noisy
-from spare.theory.predict import advice
 
 TIMES = np.logspace(-1, 4, 11)
 
@@ -173,6 +172,16 @@ def test_advice_names_a_budget_that_reaches_the_predicted_epoch():
     assert SeparationOptions(early_budget=0.7).looks_after(100, 20)[-1] >= 13.6
     lines = advice(Forecast(30.0, 0.9, 2.0, 31.0), 0.2, watched=3, budget=6, epochs=20)
     assert lines[-1].endswith("try more epochs, or a larger early_lr.")
+
+
+def test_where_discover_looks_at_other_models_no_epoch_of_its_looks_is_named():
+    told = Forecast(30.0, 0.9, 2.0, 14.0)
+    lines = advice(told, 0.2, watched=3, budget=None, epochs=20)
+    assert [line.split(":")[0] for line in lines] == ["PROMISED"]
+    points, labels, _ = shortcut_data(200)
+    study = predict((points, labels), watched=1, early_lr=0.05, model="mlp")
+    assert study.facts["looks_until_epoch"] is None
+    assert "'spare discover' looks at other models here" in str(study)
 
 
 def test_reliance_is_on_the_color(real_data):

@@ -1,7 +1,7 @@
 """Plain training on a data set, watched while it runs: what SPARE's early model does.
 
 The data, the network and the settings are those of `spare discover`, so that what is seen here is
-what separation sees.
+what separation sees, if it looks at the network itself and not at heads on its features.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spare.runs.grid import plan_grid
 from spare.runs.plan import Plan, with_model
 from spare.training.batches import shuffled
 from spare.training.loop import cross_entropy
-from spare.training.settings import Settings
+from spare.training.settings import Settings, early_settings
 from spare.training.stages import Stages
 
 #: Given the model and the number of steps that were made.
@@ -63,20 +63,8 @@ def early_of(
             f"that they were made from."
         )
     options = plan.options
-    settings = replace(
-        plan.settings,
-        epochs=epochs,
-        schedule="constant",
-        warmup_epochs=0.0,
-        ema=0.0,
-        lr=options.early_lr or plan.settings.lr,
-        weight_decay=(
-            plan.settings.weight_decay
-            if options.early_weight_decay < 0
-            else options.early_weight_decay
-        ),
-    )
-    return Early(loaded, plan, settings)
+    settings = early_settings(plan.settings, options.early_lr, options.early_weight_decay)
+    return Early(loaded, plan, replace(settings, epochs=epochs))
 
 
 def watch(

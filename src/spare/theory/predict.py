@@ -1,12 +1,11 @@
 """When will a user's own data separate? From the outputs of the first epochs, and the theory.
 
-A few epochs are trained as `spare discover` would, watched, and put beside a linear learner on the
-same inputs: forecast.py says what follows from the two. No group label is used.
+A few epochs are trained with the settings of SPARE's early model, watched, and put beside a linear
+learner on the same inputs: forecast.py says what follows from the two. No group label is used.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,16 @@ from spare.limits import Range
 from spare.progress import SILENT, Progress
 from spare.report.sections import Section
 from spare.theory.early import Early, early_of, watch
-from spare.theory.forecast import WITHIN, Forecast, forecast, margins, matched
+from spare.theory.forecast import (
+    OTHER_MODELS,
+    WITHIN,
+    Forecast,
+    advice,
+    epochs_text,
+    forecast,
+    margins,
+    matched,
+)
 from spare.theory.linear_clock import APART, TIMES, clarity_of, linear_clock
 from spare.theory.predict_figure import plot
 from spare.theory.study import Row, Study
@@ -53,7 +61,7 @@ def predict(
     progress: Progress = SILENT,
     **settings: Any,
 ) -> Study:
-    """Train for a few epochs as `spare discover` would, and predict when the classes separate.
+    """Train a few early epochs, and predict when the classes separate.
 
     Parameters
     ----------
@@ -195,8 +203,10 @@ def _clusters(
     return rows
 
 
-def _budget(early: Early) -> int:
-    """The last epoch after which `discover` would look."""
+def _budget(early: Early) -> int | None:
+    """The last epoch after which `discover` would look; None if it looks at other models."""
+    if early.plan.options.early_layers == "head" or early.plan.options.cross_fit:
+        return None
     looks: list[int] = early.plan.options.looks_after(
         early.steps_per_epoch, early.plan.settings.epochs
     )
@@ -208,14 +218,14 @@ def _sections(
     clusters: Sequence[Row],
     seen: Sequence[Row],
     watched: int,
-    budget: int,
+    budget: int | None,
     early: Early,
 ) -> list[Section]:
     clarity = float(seen[-1]["clarity"])
     clearest = max(seen, key=lambda row: float(row["clarity"]))
     return [
         Section(
-            f"After {_epochs(watched)} of {early.plan.source.label}",
+            f"After {epochs_text(watched)} of {early.plan.source.label}",
             ["class", "cluster", "examples", "margin", "margin per epoch"],
             [
                 [
@@ -233,6 +243,7 @@ def _sections(
                 "Clarity, how clearly the classes have fallen apart into clusters, is "
                 f"{clarity:.2f} now; from {APART:g} on they count as separated.",
                 *advice(told, clarity, watched, budget, early.plan.settings.epochs),
+                *([OTHER_MODELS] if budget is None else []),
             ],
         ),
         Section(
@@ -253,47 +264,3 @@ def _sections(
 def _few(seen: Sequence[Row]) -> list[Row]:
     """Those to show: the first ones, which are within the first epoch, and the last ones."""
     return [*seen] if len(seen) <= 2 * SHOWN else [*seen[:SHOWN], *seen[-SHOWN:]]
-
-
-def _epochs(count: int) -> str:
-    return f"{count} epoch{'s' if count > 1 else ''}"
-
-
-def advice(told: Forecast, clarity: float, watched: int, budget: int, epochs: int) -> list[str]:
-    """What the prediction means for `discover`."""
-    if clarity >= APART:
-        return [
-            "SEPARATED: the classes have fallen apart already; 'spare discover' will see it.",
-            "The theory promises it: a linear learner on these inputs separates them too."
-            if told.promised
-            else "The theory does not promise it: a linear learner on these inputs does not "
-            f"separate them at any time (its clarity is at most {told.most_clarity:.2f}).",
-        ]
-    if not told.promised:
-        return [
-            "NOT PROMISED: a linear learner on these inputs does not separate the classes at any "
-            f"time (its clarity is at most {told.most_clarity:.2f}), so the theory promises "
-            "nothing: there may be no shortcut, one that is not a linear feature of the inputs, "
-            "or one with very few exceptions."
-        ]
-    if told.epoch is None:
-        return [
-            f"PROMISED, but after {_epochs(watched)} the network has not started (its outputs do "
-            f"not agree with the linear learner's yet): watch more epochs, or raise early_lr."
-        ]
-    lines = [
-        "PROMISED: a linear learner on these inputs separates the classes, at its time "
-        f"{told.linear_time:.0f}. By the network's own speed that is after epoch "
-        f"{told.epoch:.0f} or so; with networks unlike those it was tried on it may be several "
-        "times sooner or later (docs/theory.md)."
-    ]
-    if told.epoch > budget:
-        share = math.ceil(100 * math.ceil(told.epoch) / epochs) / 100
-        change = f"--set early_budget={share:g}"
-        if share > 1:
-            change = "more epochs, or a larger early_lr"
-        lines.append(
-            f"'spare discover' stops looking after epoch {budget} of {epochs}: if it finds "
-            f"nothing, try {change}."
-        )
-    return lines
