@@ -60,7 +60,7 @@ def main() -> None:
 def colored_mnist(data: Path, epochs: int, names: list[str]) -> list[dict[str, Any]]:
     task, _ = load("cmnist", data, {}, 0)
     labels = np.asarray(task.train.labels)
-    minority = true_minority(labels, task.groups(task.train))
+    minority = true_minority(task, task.train)
     blind = task.as_seen_by("none")
     rows = []
     with tempfile.TemporaryDirectory() as folder:

@@ -41,8 +41,8 @@ from spare.errors import SpareWarning
 from spare.files.reading import read_json
 from spare.groups.clusters import infer_groups
 from spare.groups.environments import environments
-from spare.methods.reference import early_settings
 from spare.training.batches import shuffled
+from spare.training.settings import early_settings
 from spare.training.stages import Stages
 
 SIDE, LOOKS = 64, (2, 4, 6, 8)

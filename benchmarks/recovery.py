@@ -34,10 +34,10 @@ from spare.groups.clusters import infer_groups
 from spare.groups.environments import environments
 from spare.groups.mistakes import mistakes
 from spare.groups.result import Groups
-from spare.methods.reference import early_settings
 from spare.training.batches import shuffled
 from spare.training.metrics import inferred_minority, true_minority
 from spare.training.outputs import Outputs
+from spare.training.settings import early_settings
 from spare.training.stages import Stages
 
 #: From a plain model's outputs, the labels and the true minority to what is inferred as minority.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from spare.errors import InputError, SpareWarning
+from spare.errors import InputError
 from spare.groups.environments import environments, scale_gradients
 from spare.groups.mistakes import mistakes
 
@@ -53,12 +53,6 @@ def test_the_same_seed_gives_the_same_environments():
         warnings.simplefilter("error")
         first, second = (environments(logits, labels, steps=50, seed=1) for _ in range(2))
     assert (first == second).all()
-
-
-def test_a_model_without_mistakes_gets_a_warning():
-    _, labels = logits_and_labels(3, n=200)
-    with pytest.warns(SpareWarning, match="second environment has only 0 of 200"):
-        environments(np.eye(3)[labels] * 9, labels, steps=0)
 
 
 def test_wrong_shapes_are_refused():

@@ -129,7 +129,7 @@ def test_jtt_repeats_only_the_mistakes_of_its_first_model(toy, stage_calls):
 
 def test_jtt_warns_of_hardly_any_mistakes(toy):
     easy = toy_task(share=1.0)
-    with pytest.warns(SpareWarning, match="wrong: there is almost nothing to learn"):
+    with pytest.warns(SpareWarning, match="almost nothing to learn from them: lower reference_"):
         fit(METHODS["jtt"], easy, JttOptions(reference_epochs=8))
 
 

@@ -192,7 +192,7 @@ def test_a_class_of_one_or_two_examples_is_no_obstacle(toy, count, name):
 def test_twins_without_mistakes_are_worth_a_warning(toy):
     easy = torch.tensor(toy.train.labels * 20.0 - 10)[:, None].float().repeat(1, 2)
     task = replace(toy, train=Split(TensorInputs(easy), toy.train.labels))
-    with pytest.warns(SpareWarning, match="the twins get only 0 of 400 training examples wrong"):
+    with pytest.warns(SpareWarning, match="the two get wrong only 0 of 400 training examples"):
         infer(task.as_seen_by("none"), stages_for(), XrmOptions())
 
 

@@ -197,7 +197,9 @@ class NearestMean:
     means: np.ndarray
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
-        return np.asarray(((points[:, None] - self.means) ** 2).sum(2).argmin(1))
+        # One mean at a time: all at once would take k times the room of the points.
+        squared = [((points - mean) ** 2).sum(1) for mean in self.means]
+        return np.asarray(np.stack(squared, axis=1).argmin(1))
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,12 @@ it is the same as one. `steps=0` takes that corner at once; otherwise s is optim
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import torch
 
-from spare.errors import SpareWarning
 from spare.groups.arrays import checked_outputs, class_numbers, number
-from spare.groups.mistakes import TINY
 from spare.limits import Range, check_seed, whole_number
 
 
@@ -80,12 +77,4 @@ def environments(
         second = free > 0
         if gradients[second].mean() < gradients[~second].mean():  # which one is 1 is chance
             second = ~second
-    hurt = second.numpy()
-    if hurt.sum() < TINY * len(hurt):
-        warnings.warn(
-            f"the second environment has only {hurt.sum()} of {len(hurt):,} training examples: the "
-            f"early model makes almost no mistake; train it for fewer epochs.",
-            SpareWarning,
-            stacklevel=2,
-        )
-    return hurt.astype(np.int64)
+    return second.numpy().astype(np.int64)

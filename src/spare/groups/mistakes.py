@@ -10,7 +10,7 @@ import numpy as np
 from spare.errors import SpareWarning
 from spare.groups.arrays import checked_outputs, class_numbers
 
-#: A set of mistakes smaller than this share of the examples is worth a warning.
+#: A minority smaller than this share of the examples is worth a warning.
 TINY = 0.001
 
 
@@ -31,12 +31,19 @@ def mistakes(outputs: Any, labels: Any) -> np.ndarray:
     """
     points = checked_outputs(outputs)
     class_of = class_numbers(labels, *points.shape)
-    wrong = np.asarray(points.argmax(1) != class_of)
-    if wrong.sum() < TINY * len(wrong):
+    return np.asarray(points.argmax(1) != class_of)
+
+
+def warn_of_few(minority: np.ndarray, what: str, change: str) -> None:
+    """Warn where what a method took for the minority of the training examples is next to nothing.
+
+    >>> warn_of_few(np.array([True, False]), "the early model gets wrong", "train it less")
+    """
+    count = int(minority.sum())
+    if count < TINY * len(minority):
         warnings.warn(
-            f"the early model gets only {wrong.sum()} of {len(wrong):,} training examples wrong: "
-            f"there is almost nothing to learn from its mistakes; train it for fewer epochs.",
+            f"{what} only {count} of {len(minority):,} training examples, so there is almost "
+            f"nothing to learn from them: {change}.",
             SpareWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return wrong

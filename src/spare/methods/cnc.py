@@ -28,11 +28,11 @@ import numpy as np
 
 from spare.data.task import Task
 from spare.errors import SpareWarning
-from spare.groups.mistakes import mistakes
+from spare.groups.mistakes import mistakes, warn_of_few
 from spare.groups.result import groups_from_parts
 from spare.limits import Count, Positive, Range
 from spare.methods.method import Fitted, Inferred, Method, sees
-from spare.methods.reference import ReferenceOptions, train_reference
+from spare.methods.reference import TRAIN_LESS, ReferenceOptions, train_reference
 from spare.models import Classifier
 from spare.objectives.contrastive import correct_n_contrast
 from spare.training.batches import contrast_pools, contrastive
@@ -71,6 +71,7 @@ def fit(task: Task, stages: Stages, options: CncOptions) -> Fitted:
     labels = np.asarray(task.train.labels)
     pools = contrast_pools(labels, slices)
     wrong = mistakes(logits["train"], labels)
+    warn_of_few(wrong, "the early model gets wrong", TRAIN_LESS)
     groups = groups_from_parts(wrong, labels, rank_names=("right", "mistaken"))
     held_out = {
         name: np.asarray(split.labels) * 2 + (logits[name].argmax(1).numpy() != split.labels)

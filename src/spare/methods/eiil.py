@@ -16,11 +16,12 @@ import numpy as np
 
 from spare.data.task import Task
 from spare.groups.environments import environments
+from spare.groups.mistakes import warn_of_few
 from spare.groups.result import groups_from_parts
 from spare.limits import CountOrNone, Positive
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
-from spare.methods.reference import ReferenceOptions, train_reference
+from spare.methods.reference import TRAIN_LESS, ReferenceOptions, train_reference
 from spare.training.stages import Stages
 
 
@@ -43,6 +44,7 @@ def infer(task: Task, stages: Stages, options: EiilOptions) -> Inferred:
         steps = options.environment_steps if name == "train" else 0
         find = partial(_environments, logits, labels, steps, options, stages.seed)
         parts[name] = stages.once("inference", find)
+    warn_of_few(parts["train"], "the second environment has", TRAIN_LESS)
     groups = groups_from_parts(
         parts["train"], task.train.labels, rank_names=("environment 1", "environment 2")
     )

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from spare.data.task import Task
-from spare.groups.mistakes import mistakes
+from spare.groups.mistakes import mistakes, warn_of_few
 from spare.groups.result import groups_from_parts
 from spare.limits import CountOrNone, check_ranges
 from spare.methods.method import Fitted, Inference, Inferred, Trainer, combined, sees
-from spare.methods.reference import ReferenceOptions, train_reference
+from spare.methods.reference import TRAIN_LESS, ReferenceOptions, train_reference
 from spare.training.batches import repeated
 from spare.training.stages import Stages
 
@@ -41,6 +41,7 @@ def infer(task: Task, stages: Stages, options: ReferenceOptions) -> Inferred:
         name: mistakes(stages.outputs(reference, split).logits, split.labels)
         for name, split in task.splits().items()
     }
+    warn_of_few(wrong["train"], "the early model gets wrong", TRAIN_LESS)
     groups = groups_from_parts(wrong["train"], task.train.labels, rank_names=("right", "mistaken"))
     held_out = {
         name: np.asarray(task.splits()[name].labels) * 2 + wrong[name]

@@ -10,11 +10,13 @@ from spare.errors import InputError
 from spare.limits import Count, NotNegative, Range, check_ranges
 from spare.training.batches import shuffled
 from spare.training.loop import Trained
-from spare.training.settings import Settings
+from spare.training.settings import early_settings
 from spare.training.stages import Stages
 
 #: A weight decay of an early training; -1 for that of the settings.
 OwnDecay = Annotated[float, Range(-1, 1e9)]
+#: What to do where the early model has learned too much to be of use.
+TRAIN_LESS = "lower reference_epochs or early_lr"
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,6 @@ def refuse_outputs(task: Task) -> None:
             f"{task.name} holds a model's outputs, and no early model can be trained on those: "
             f"use --inference outputs, which clusters them as they are."
         )
-
-
-def early_settings(settings: Settings, lr: float, weight_decay: float) -> Settings:
-    """For a short early training; a rate of 0 and a decay below 0 stand for those of `settings`."""
-    return replace(
-        settings,
-        schedule="constant",
-        warmup_epochs=0.0,
-        ema=0.0,
-        lr=lr or settings.lr,
-        weight_decay=settings.weight_decay if weight_decay < 0 else weight_decay,
-    )
 
 
 def train_reference(task: Task, stages: Stages, options: ReferenceOptions) -> Trained:

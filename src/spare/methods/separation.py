@@ -37,12 +37,12 @@ from spare.methods.outputs import (
     clustered,
     weighs_by_evidence,
 )
-from spare.methods.reference import OwnDecay, early_settings
+from spare.methods.reference import OwnDecay
 from spare.training.batches import shuffled
 from spare.training.loop import Trained
 from spare.training.metrics import smallest_recall
 from spare.training.outputs import Outputs
-from spare.training.settings import Settings
+from spare.training.settings import Settings, early_settings
 from spare.training.stages import Stages
 
 EARLY_LAYERS = ("all", "head")

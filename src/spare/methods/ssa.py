@@ -45,12 +45,13 @@ from spare.groups.result import groups_from_parts
 from spare.limits import Count, NotNegative, Share, check_ranges
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
-from spare.methods.reference import OwnDecay, early_settings, refuse_outputs
+from spare.methods.reference import OwnDecay, refuse_outputs
 from spare.models import Classifier
 from spare.objectives.pseudo_labels import pseudo_label_loss
 from spare.training.batches import paired
 from spare.training.loop import Trained
 from spare.training.selection import Epoch, Rule, worst_accuracy
+from spare.training.settings import early_settings
 from spare.training.stages import Stages
 
 FOLDS = 3

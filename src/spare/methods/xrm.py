@@ -24,24 +24,23 @@ or more; and both are trained with the optimizer of the run.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spare.data.folds import folds
 from spare.data.task import Split, Task
-from spare.errors import SpareWarning
-from spare.groups.mistakes import TINY
+from spare.groups.mistakes import warn_of_few
 from spare.groups.result import groups_from_parts
 from spare.limits import CountOrNone, NotNegative, check_ranges
 from spare.methods.gdro import TRAINER as GDRO
 from spare.methods.method import Inference, Inferred, combined, sees
-from spare.methods.reference import OwnDecay, early_settings, refuse_outputs
+from spare.methods.reference import OwnDecay, refuse_outputs
 from spare.objectives.twins import Twins
 from spare.training.batches import shuffled
 from spare.training.checkpoint import snapshot
 from spare.training.loop import Trained
+from spare.training.settings import early_settings
 from spare.training.stages import Stages
 
 
@@ -86,14 +85,11 @@ class _Trained:
 def infer(task: Task, stages: Stages, options: XrmOptions) -> Inferred:
     trained = _train_twins(task, stages, options)
     wrong = trained.mistakes_of_training(task, stages)
-    if wrong.sum() < TINY * len(wrong):
-        warnings.warn(
-            f"the twins get only {wrong.sum()} of {len(wrong):,} training examples wrong that they "
-            f"did not learn: there is almost nothing to learn from their mistakes; change twin_lr "
-            f"or twin_epochs so that more labels are flipped.",
-            SpareWarning,
-            stacklevel=2,
-        )
+    warn_of_few(
+        wrong,
+        "of what each twin did not learn, the two get wrong",
+        "change twin_lr or twin_epochs so that more labels are flipped",
+    )
     groups = groups_from_parts(wrong, task.train.labels, rank_names=("right", "cross-mistaken"))
     held_out = {
         name: _groups(split, trained.mistakes_of_held_out(split, stages))

@@ -44,7 +44,7 @@ def distance(hidden: Tensor, labels: Tensor, parts: Tensor, temperature: float) 
     pulled = positives.any(1)
     if not pulled.any():
         return hidden.new_zeros(())
-    unit = nn.functional.normalize(hidden)
+    unit = nn.functional.normalize(hidden.float())
     similarity = unit[pulled] @ unit.T / temperature
     positives, negatives = positives[pulled], ~same_class[pulled]
     total = similarity.masked_fill(~(positives | negatives), -torch.inf).logsumexp(1)

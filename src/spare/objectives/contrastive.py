@@ -72,7 +72,7 @@ def correct_n_contrast(
         model.features.eval()
         hidden = model.features(x)
         role = roles(y, all_slices[index].to(x.device))
-        unit = nn.functional.normalize(hidden)
+        unit = nn.functional.normalize(hidden.float())
         anchors, positives = unit[role.anchors], unit[role.positives]
         from_anchor = contrast(anchors[0], positives, unit[role.hard_negatives], temperature)
         from_positive = contrast(positives[0], anchors, unit[role.easy_negatives], temperature)

@@ -20,7 +20,7 @@ class Settings:
 
     epochs: Count = 20
     batch_size: Count = 32
-    #: Batches whose gradients are averaged into one step.
+    #: Batches whose gradients add up to one step, each divided by this number.
     accumulate: Count = 1
     #: sgd (with momentum) or adamw (which ignores momentum and nesterov).
     optimizer: str = "sgd"
@@ -66,6 +66,18 @@ class Settings:
     def on_named_device(self) -> Settings:
         """With the device that `auto` is here, so that a record says which it was."""
         return replace(self, device=str(device_named(AUTO))) if self.device == AUTO else self
+
+
+def early_settings(settings: Settings, lr: float, weight_decay: float) -> Settings:
+    """For a short early training; a rate of 0 and a decay below 0 stand for those of `settings`."""
+    return replace(
+        settings,
+        schedule="constant",
+        warmup_epochs=0.0,
+        ema=0.0,
+        lr=lr or settings.lr,
+        weight_decay=settings.weight_decay if weight_decay < 0 else weight_decay,
+    )
 
 
 def learning_rate(settings: Settings, epoch: float) -> float:

@@ -2,16 +2,14 @@
 
 A recipe says `stages.train("early/0", ...)`, `stages.outputs(...)`; this adds what every recipe
 needs and none should repeat: fresh weights, a checkpoint per stage (so a killed run continues where
-it was), selection, progress, and the clock. It holds no task, and what validation groups said of an
-epoch goes to the runner alone: a recipe cannot reach through it to group labels that it was not
-given.
+it was), selection, progress, and the clock. It holds no task, and what validation groups say of an
+epoch goes to the runner: a recipe is handed no group label.
 
 A stage's name is its phase, and after a slash whatever tells the stages of a phase apart. Stages of
 one phase are one training: they share a clock, and their batches are drawn by the same seed. The
 phase `early` is plain training beforehand: no epoch of it is selected. Any other phase is one whose
-model may be the run's, whatever a recipe calls it. A recipe may still return a stage of which the
-runner selected no epoch, an early one or one with a rule of its own: what `train` returned is all
-that there is to know of it, and its last epoch is the run's.
+model may be the run's, whatever a recipe calls it. A recipe may also return a stage for which no
+epoch was selected, an early one or one with a rule of its own: its last epoch is then the run's.
 """
 
 from __future__ import annotations
