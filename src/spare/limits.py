@@ -190,7 +190,6 @@ CLASSES = Limit("SPARE_MAX_CLASSES", 1_000, "classes")
 GROUPS = Limit("SPARE_MAX_GROUPS", 100_000, "groups")
 #: A file of JSON, such as a record.
 JSON = Limit("SPARE_MAX_JSON", 64_000_000, "bytes")
-LIMITS = (ARRAY, PICTURE, ROWS, CLASSES, GROUPS, JSON)
 
 
 def half_of_memory() -> int:

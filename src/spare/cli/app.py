@@ -29,7 +29,7 @@ Task = Annotated[
 Out = Annotated[Path | None, Parameter(help="Folder to write to.")]
 Data = Annotated[
     Path | None,
-    Parameter(help="Folder of data sets, or of a report the data itself; also SPARE_DATA."),
+    Parameter(help="Folder of data sets (for a report, the data itself). [default: SPARE_DATA]"),
 ]
 Set = Annotated[
     list[str] | None,

@@ -56,7 +56,7 @@ def draw(
     name: Literal["urbancars", "waterbirds", "celeba", "restricted_imagenet"],
     *,
     out: Annotated[
-        Path | None, Parameter(help="Folder to draw into; else the data folder's own place for it.")
+        Path | None, Parameter(help="Folder to draw into; by default its place in the data folder.")
     ] = None,
     data: Data = None,
     set: Set = None,

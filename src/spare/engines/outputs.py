@@ -33,7 +33,7 @@ from spare.records.layout import GROUPS
 
 FILE_ENGINES = ("auto", "local", "streaming", "spark")
 CLUSTERS = "clusters.json"
-#: Outputs in a file take a few times the room in memory while they are clustered there.
+#: Clustering in memory takes so many times the size of the files.
 ROOM = 4
 
 

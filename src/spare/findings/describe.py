@@ -28,7 +28,7 @@ def describe_groups(
     Parameters
     ----------
     sampling
-        How likely each training example is drawn.
+        How likely each training example is sampled.
     early_outputs
         What early models said at one look after the other, and last what was clustered.
     """
@@ -50,7 +50,7 @@ def describe_groups(
             "scores": {str(k): score for k, score in evidence.scores.items()},
             "power": evidence.power,
             "sizes": evidence.sizes,
-            # A class that is never drawn has no draws to share.
+            # A class that is never sampled has no samples to share.
             "shares": (class_mass / (class_mass.sum() or 1)).tolist(),
             "note": evidence.note,
         }

@@ -1,4 +1,4 @@
-"""Which part of a class is taken for which other class as a whole, and what the two look like.
+"""Clusters that are taken, nearly whole, for one other class, and what they share with it.
 
 Natural shortcuts seldom fall apart as planted ones do: frogs on leaves shade into other frogs. But
 nearly all of one cluster may be taken for one and the same class of many, and look like the

@@ -3,9 +3,7 @@
 A shortcut's victims are taken for another class together, far from the rest of their own class.
 Hard examples are partly right, and shade into the rest; and where half of a class is taken for
 another, the model has learned neither. As long as a network is still learning its classes, some of
-the victims lie among the rest, mistaken too. So the evidence is how far apart the block lies, less
-how much of it is right, less three times what it has beyond a quarter of the class, less what it
-lacks of nine tenths of the class's mistakes:
+the victims lie among the rest, mistaken too. So the evidence is one number, the clarity:
 
     clarity = silhouette - share that is predicted right - 3 max(0, share of the class - 1/4)
               - max(0, 9/10 - share of the class's mistakes that the block holds)
@@ -171,8 +169,8 @@ def believed(blocks: Collection[Block]) -> bool:
 def depths(logits: np.ndarray, labels: np.ndarray) -> dict[Any, float]:
     """How deep the mistakes of every class lie, as far as that is unusual; 0 where there are none.
 
-    Where two classes overlap, their tails are deep too. So the two that are the most unusual for
-    so many mistakes have to be unusual enough together, or all depths are lowered below the bound.
+    Where two classes overlap, their tails are deep too. So the two most unusual depths have to be
+    unusual enough together; otherwise all are lowered below the bound.
 
     Parameters
     ----------
@@ -199,7 +197,7 @@ def depths(logits: np.ndarray, labels: np.ndarray) -> dict[Any, float]:
         if found[label] >= DEEP:
             unusual.append(found[label] / usual_depth(float(wrong.mean())))
     first, second = sorted(unusual)[-2:]
-    most = DEEP * math.sqrt(first * second / UNUSUAL)  # 0 if less than two classes are deep
+    most = DEEP * math.sqrt(first * second / UNUSUAL)  # 0 if fewer than two are deep
     if not 0 < most < DEEP:
         return found
     return {label: min(depth, most) for label, depth in found.items()}

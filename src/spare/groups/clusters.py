@@ -90,7 +90,7 @@ def concerns(groups: Groups, class_names: Sequence[str] | None = None) -> list[s
         if evidence.note:
             sentences.append(f"class {name}: {evidence.note}.")
         largest = int(np.argmax(evidence.shares))
-        # The majority may have as much: it does so by nature.
+        # A majority naturally has that much.
         if largest > 0 and evidence.shares[largest] > LARGE_SHARE:
             sentences.append(
                 f"class {name}: the cluster of {evidence.sizes[largest]} examples would get "

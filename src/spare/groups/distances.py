@@ -26,8 +26,8 @@ TILE = 640
 ROUNDING = 1e-14
 #: Up to so many points, everything is computed in float64.
 SLOW_LIMIT = 2048
-#: In float32, a squared distance below this share of the mean squared lengths is small, and this
-#: share of small ones in a tile is too many. One row in so many is looked at.
+#: In float32, a squared distance below SMALL times the mean squared length is small, and a tile
+#: with more than TOO_MANY of them is computed again. Only every LOOK_AT-th row is checked for that.
 SMALL, TOO_MANY, LOOK_AT = 2e-4, 1e-3, 24
 #: Where this share of at least so many tiles had to be computed again, float32 is given up.
 GIVE_UP, AT_LEAST = 0.4, 20

@@ -32,7 +32,7 @@ MANY = 20_000
 STARTS = 10
 #: Passes that sample, and points that each adds: at least so many, or so many for each cluster.
 SAMPLING_PASSES, PER_PASS, PER_CLUSTER = 4, 32, 4
-#: Points that are added wherever they are, so that the summary is as fine where most points are.
+#: Points that are sampled evenly, so that dense regions are summarized finely too.
 ANYWHERE = 128
 #: Starts on the summary for each k, how many of the results are refined on all points, and how far
 #: above the best one's inertia they may be: the summary is not that exact.

@@ -135,7 +135,7 @@ def medoids_of_many(points: Points, frame: Frame, ks: Sequence[int], seed: int) 
 
 
 def sieved_medoids(points: Points, frame: Frame, ks: Sequence[int], seed: int) -> list[Means]:
-    """The same with one pass over each share's points to pick from; one more numbers clusters."""
+    """The same, with candidates from a single pass over each share; a second one assigns points."""
     rng = np.random.default_rng([seed, points.share])
     count = min(REFERENCE, len(points))
     rows = np.sort(rng.choice(len(points), count, replace=False)) if count else np.empty(0, int)

@@ -11,14 +11,14 @@ from spare.groups.arrays import distinct_rows
 from spare.groups.silhouettes import silhouettes
 
 #: Points in; their coordinates, or the number of each one's cluster, out.
-Points = Callable[[np.ndarray], np.ndarray]
+PointMap = Callable[[np.ndarray], np.ndarray]
 
 
 def one_cluster(points: np.ndarray) -> np.ndarray:
     return np.zeros(len(points), dtype=np.int64)
 
 
-def mixture(points: np.ndarray, k: int, seed: int) -> Points:
+def mixture(points: np.ndarray, k: int, seed: int) -> PointMap:
     """A fitted mixture; its components that hold none of the points have no number."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
@@ -37,13 +37,13 @@ def mixture(points: np.ndarray, k: int, seed: int) -> Points:
     return number
 
 
-def best_mixture(points: np.ndarray, k_max: int, seed: int) -> tuple[Points, dict[int, float]]:
+def best_mixture(points: np.ndarray, k_max: int, seed: int) -> tuple[PointMap, dict[int, float]]:
     """The mixture whose clusters, each counted once, have the largest silhouette; all scores."""
     largest = min(k_max, distinct_rows(points, k_max), len(points) - 1)
     mixtures = [mixture(points, k, seed) for k in range(2, largest + 1)]
     labelings = [number(points) for number in mixtures]
     scorable = [i for i, codes in enumerate(labelings) if codes.max() > 0]
-    best: Points = one_cluster
+    best: PointMap = one_cluster
     scores: dict[int, float] = {}
     results = silhouettes(points, [labelings[i] for i in scorable], seed=seed)
     for i, score in zip(scorable, results, strict=True):

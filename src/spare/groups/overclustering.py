@@ -11,7 +11,7 @@ import numpy as np
 
 from spare.groups.arrays import distinct_rows
 from spare.groups.atoms import stratified
-from spare.groups.mixtures import Points, mixture, one_cluster
+from spare.groups.mixtures import PointMap, mixture, one_cluster
 from spare.groups.silhouettes import ANCHORS, EXACT_LIMIT, point_silhouettes
 
 PIECES = 5
@@ -25,13 +25,13 @@ def overclustered(
     points: np.ndarray,
     losses: np.ndarray,
     val_points: np.ndarray | None,
-    cluster: Points,
+    cluster: PointMap,
     seed: int,
-) -> tuple[Points, np.ndarray, int]:
+) -> tuple[PointMap, np.ndarray, int]:
     """How to find an example's piece, the group of each piece, and how many pieces stand alone."""
     codes = cluster(points)
     clusters = int(codes.max()) + 1
-    splits: list[Points] = []
+    splits: list[PointMap] = []
     for c in range(clusters):
         members = points[codes == c]
         enough = distinct_rows(members, PIECES) >= PIECES

@@ -9,7 +9,7 @@ import numpy as np
 
 from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import checked_outputs, one_of
-from spare.groups.mixtures import Points
+from spare.groups.mixtures import PointMap
 
 SCALINGS = ("standard", "unit")
 REDUCTIONS = ("auto", "umap", "pca", "none", "boundary")
@@ -42,7 +42,7 @@ def available_reduction(reduction: str) -> str:
 
 def preparation(
     kind: str, scaling: str, points: np.ndarray, classes: list[Any], normal: Any
-) -> Points:
+) -> PointMap:
     """What is done to features of every class alike: scale them, or project them."""
     one_of("scaling", scaling, SCALINGS)
     if kind == "boundary":
@@ -72,7 +72,7 @@ def _directions(features: np.ndarray) -> np.ndarray:
     return features / np.where(length > 0, length, 1.0)
 
 
-def reduced(features: np.ndarray, kind: str, seed: int) -> tuple[np.ndarray, Points]:
+def reduced(features: np.ndarray, kind: str, seed: int) -> tuple[np.ndarray, PointMap]:
     """The features of one class in few dimensions, and the function that does it to others."""
     if kind == "umap" and len(features) <= 3 * NEIGHBORS:
         kind = "pca"  # too few to have neighborhoods

@@ -19,7 +19,7 @@ import numpy as np
 
 from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import checked_outputs, class_labels, rows_by_class
-from spare.groups.mixtures import Points, best_mixture, one_cluster
+from spare.groups.mixtures import PointMap, best_mixture, one_cluster
 from spare.groups.one_class import thread_pools
 from spare.groups.overclustering import overclustered
 from spare.groups.reduction import available_reduction, preparation, reduced
@@ -141,7 +141,7 @@ def _class_strata(
     points: np.ndarray,
     losses: np.ndarray,
     val_points: np.ndarray | None,
-    prepare: Points,
+    prepare: PointMap,
     kind: str,
     strata_max: int,
     overcluster: bool,

@@ -77,7 +77,7 @@ class _Trained:
         return wrong
 
     def mistakes_of_held_out(self, split: Split, stages: Stages) -> np.ndarray:
-        """Which examples that neither twin learned at least one of them gets wrong."""
+        """Which held-out examples at least one of the twins gets wrong."""
         first, second = (_mistakes(stages, twin, split) for twin in self.twins)
         return np.asarray(first | second)
 

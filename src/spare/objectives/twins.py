@@ -79,6 +79,6 @@ class Twins(nn.Module):
     def imitate(self, held_out: Tensor, rows: Tensor) -> None:
         """Replace labels of these examples by what the twins that did not learn them say."""
         # Drawn on the host, whose generator is in the checkpoint.
-        drawn = torch.rand(len(rows)).to(rows.device)
-        flip = drawn < flip_probabilities(held_out)
+        chance = torch.rand(len(rows)).to(rows.device)
+        flip = chance < flip_probabilities(held_out)
         self.labels[rows] = torch.where(flip, held_out.argmax(1), self.labels[rows])

@@ -15,8 +15,7 @@ import threading
 from datetime import timedelta
 from typing import Any
 
-#: Seconds in which the work notices by itself that a process is gone, because it wants something
-#: of it; after these it is interrupted.
+#: Seconds that the work is given to notice a lost process by itself; then it is interrupted.
 GRACE = 3.0
 #: Seconds after which a process that could not be interrupted is ended, if that is allowed.
 LAST_GRACE = 20.0

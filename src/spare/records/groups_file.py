@@ -3,7 +3,7 @@
     id           the example's number in its split
     label        its class
     cluster      its group, a whole number
-    probability  of training examples: how likely it is drawn
+    probability  of training examples: how likely it is sampled
     name         what it is known by, such as its file, where it has a name
     predicted, confidence, x, y
                  what the early model said of it, and where it lies among its class
@@ -99,7 +99,7 @@ def write_groups(
     Parameters
     ----------
     sampling
-        How likely each training example is drawn.
+        How likely each training example is sampled.
     predicted, confidence, points
         What the early model took each training example for and how sure it was, and where the
         example lies among its class.

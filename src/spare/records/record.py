@@ -86,7 +86,7 @@ class ClassGroups(TypedDict):
     scores: dict[str, Silhouette]
     power: Number
     sizes: list[Count]
-    #: The share of the class's draws that each group gets.
+    #: The share of the class's samples that each group gets.
     shares: list[Fraction]
     note: str
     clusters: NotRequired[list[Cluster]]

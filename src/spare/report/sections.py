@@ -175,7 +175,7 @@ def _classes(record: DiscoveryRecord, described: Mapping[str, ClassGroups]) -> S
                 "-" if precision is None else percent(precision),
             ]
         )
-    heads = ["class", "groups", "silhouette", "power", "sizes", "share of draws %",
+    heads = ["class", "groups", "silhouette", "power", "sizes", "share of samples %",
              "minority recall %", "precision %"]  # fmt: skip
     if all(row[-2:] == ["-", "-"] for row in rows):  # no true groups to compare with
         heads, rows = heads[:-2], [row[:-2] for row in rows]
@@ -187,7 +187,8 @@ def _classes(record: DiscoveryRecord, described: Mapping[str, ClassGroups]) -> S
     if natural:
         more = f" and {len(natural) - SHOWN_CLASSES} more" if len(natural) > SHOWN_CLASSES else ""
         notes.append(
-            f"Power 0, so drawn in natural proportions: {', '.join(natural[:SHOWN_CLASSES])}{more}"
+            f"Power 0, so sampled in natural proportions: "
+            f"{', '.join(natural[:SHOWN_CLASSES])}{more}"
         )
     return Section(_where_groups_come_from(record), heads, rows, notes)
 

@@ -223,12 +223,14 @@ def _trained(
 
 def _verdict(facts: Mapping[str, Any]) -> str:
     """Whether the bound holds where the theorem is about."""
-    regime = f"with R_s at most {MUCH_SMALLER:g} R_c"
     if not facts["points_in_regime"]:
-        return f"The theorem is for R_s much smaller than R_c, and no point is {regime}."
+        return (
+            f"The theorem is for R_s much smaller than R_c, and no point has R_s at most "
+            f"{MUCH_SMALLER:g} R_c."
+        )
     return (
-        f"W{regime[1:]} the bound holds, without any slack, at {facts['points_held']} of "
-        f"{facts['points_in_regime']} points."
+        f"With R_s at most {MUCH_SMALLER:g} R_c the bound holds, without any slack, at "
+        f"{facts['points_held']} of {facts['points_in_regime']} points."
     )
 
 

@@ -38,7 +38,7 @@ from spare.theory.study import Row, Study, check_entries, exponent, generator_of
 
 #: Of data as the theory has it, with n = width = 2 d^(1 + alpha); gaps are taken after some steps.
 DIMENSIONS, ALPHA, RATE_STEPS, RATE_SEEDS = (50, 100, 200, 400), 0.25, 3, 4
-#: Until the loss of the linear model on full images is this share of what it was.
+#: "Early" ends when the linear model's loss on full images is this share of its start.
 EARLY = 0.5
 #: The step size, of the largest stable one.
 SHARE = 0.05

@@ -64,7 +64,7 @@ class Mixture:
             )
 
     def mixture(self) -> Mixture:
-        """Only what the data is like, of options that have more."""
+        """The fields of `Mixture` alone."""
         return Mixture(**{name: getattr(self, name) for name in Mixture.__dataclass_fields__})
 
     @property

@@ -23,8 +23,8 @@ from spare.theory.linear_model import largest_eigenvalue, transformed
 
 #: Numbers in the largest temporary array: rows are taken in portions.
 PORTION = 2**23
-#: Arrays that are alive at the same time: temporary ones of that size, ones like the data while it
-#: is drawn and looked at, and ones like the hidden layer's weights in a step.
+#: How many arrays there are at once: temporary ones of that size, copies of the data, and copies of
+#: the hidden layer's weights in a step.
 TEMPORARY, LIKE_DATA, LIKE_WEIGHTS = 4, 5, 4
 
 

@@ -37,8 +37,8 @@ class Epoch:
     groups : array of shape (examples,), optional
         True groups; only a rule that declares that it needs them is given any.
     cross_mistakes : array of shape (examples,), optional
-        Group ids: the class, and whether XRM's twins get the example wrong (methods/xrm.py). There
-        if a rule of the run declares that it needs them.
+        Group ids: the class, and whether XRM's twins get the example wrong (methods/xrm.py).
+        Given only if one of the run's rules needs them.
 
     Examples
     --------
