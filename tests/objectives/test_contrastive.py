@@ -11,7 +11,7 @@ from torch import nn
 
 from spare.errors import InputError, SpareWarning
 from spare.models import Classifier
-from spare.objectives.contrastive import contrast, correct_n_contrast, roles
+from spare.objectives.contrastive import contrast, correct_n_contrast, roles, unit_length
 from spare.training.batches import contrast_pools, contrastive
 
 SIZE = 4
@@ -259,3 +259,11 @@ def test_batch_normalization_keeps_the_statistics_it_came_with():
 def test_other_batches_are_refused(labels, slices):
     with pytest.raises(InputError, match="has a correct example first"):
         roles(torch.tensor(labels), torch.tensor(slices))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_row_of_zeros_has_no_direction_in_any_precision(dtype):
+    rows = unit_length(torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=dtype))
+    assert rows.dtype == dtype
+    assert rows[0].tolist() == [0.0, 0.0]
+    assert rows[1].float().norm() == pytest.approx(1, abs=0.01)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from spare.models import Classifier
+from spare.objectives.contrastive import unit_length
 from spare.training.loop import Objective
 
 
@@ -44,7 +45,7 @@ def distance(hidden: Tensor, labels: Tensor, parts: Tensor, temperature: float) 
     pulled = positives.any(1)
     if not pulled.any():
         return hidden.new_zeros(())
-    unit = nn.functional.normalize(hidden.float())
+    unit = unit_length(hidden)
     similarity = unit[pulled] @ unit.T / temperature
     positives, negatives = positives[pulled], ~same_class[pulled]
     total = similarity.masked_fill(~(positives | negatives), -torch.inf).logsumexp(1)

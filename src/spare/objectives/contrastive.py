@@ -55,6 +55,11 @@ def roles(labels: Tensor, slices: Tensor) -> Roles:
     return Roles(anchors, positives, hard, easy)
 
 
+def unit_length(hidden: Tensor) -> Tensor:
+    """Rows scaled to length 1; rows of zeros, which ReLU can give, stay zeros in any precision."""
+    return nn.functional.normalize(hidden, eps=max(1e-12, torch.finfo(hidden.dtype).tiny))
+
+
 def contrast(example: Tensor, positives: Tensor, negatives: Tensor, temperature: float) -> Tensor:
     """L of an example, given features of length 1: the dot product is the cosine."""
     similarity = torch.cat([positives, negatives]) @ example / temperature
@@ -72,7 +77,7 @@ def correct_n_contrast(
         model.features.eval()
         hidden = model.features(x)
         role = roles(y, all_slices[index].to(x.device))
-        unit = nn.functional.normalize(hidden.float())
+        unit = unit_length(hidden)
         anchors, positives = unit[role.anchors], unit[role.positives]
         from_anchor = contrast(anchors[0], positives, unit[role.hard_negatives], temperature)
         from_positive = contrast(positives[0], anchors, unit[role.easy_negatives], temperature)
