@@ -147,8 +147,8 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _family(row: dict[str, Any]) -> str:
-    """The kind of data, the same with and without a shortcut."""
-    return KINDS[row["kind"]].family.removesuffix(" at random")
+    """The kind of data, the same with and without a shortcut, and for every network's features."""
+    return KINDS[row["kind"]].family.partition(",")[0].removesuffix(" at random")
 
 
 def _agreement(row: dict[str, Any]) -> float:

@@ -125,6 +125,16 @@ def test_a_result_of_spark_is_replaced_and_a_bad_power_is_refused_at_once(
         spare.cluster_outputs(tmp_path / "outputs.parquet", out=tmp_path / "out", power="high")
 
 
+def test_a_place_that_cannot_be_replaced_is_named(small, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    write(tmp_path / "outputs.parquet", *small)
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(RunError, match=r"cannot write .*out/groups\.parquet: permission is denied"):
+        spare.cluster_outputs(tmp_path / "outputs.parquet", out=tmp_path / "out")
+
+
 def test_rows_are_counted_from_the_start_of_a_file(tmp_path):
     outputs = np.zeros((70_000, 2), dtype=np.float32)
     outputs[69_990] = np.inf

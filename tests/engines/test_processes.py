@@ -84,6 +84,8 @@ def test_a_process_that_dies_ends_the_others_with_a_sentence(tmp_path):
         ("options", "processes 0 and 1 were started with different options"),
         ("input", "process 1: 20 of 20 rows of outputs are NaN"),
         ("flat", "process 1: 20 of 20 rows of outputs are NaN"),
+        ("empty", "process 1: outputs must have shape (examples, values); got (20, 0)"),
+        ("power", "processes 0 and 1 were started with different options"),
     ],
 )
 def test_processes_that_do_not_fit_together_are_refused(what, says, tmp_path):

@@ -112,4 +112,7 @@ def different(rank, count, what):
         outputs = outputs * np.nan
     if what == "flat" and rank == 1:
         outputs = outputs[:, 0] * np.nan
-    return spare.infer_groups(outputs, labels, k=k, engine="processes").ids
+    if what == "empty" and rank == 1:
+        outputs = outputs[:, :0]
+    power = -1.0 if what == "power" and rank == 1 else 1.0
+    return spare.infer_groups(outputs, labels, k=k, power=power, engine="processes").ids

@@ -127,10 +127,17 @@ def test_jtt_repeats_only_the_mistakes_of_its_first_model(toy, stage_calls):
     )
 
 
-def test_jtt_warns_of_hardly_any_mistakes(toy):
-    easy = toy_task(share=1.0)
-    with pytest.warns(SpareWarning, match="almost nothing to learn from them: lower reference_"):
-        fit(METHODS["jtt"], easy, JttOptions(reference_epochs=8))
+@pytest.mark.parametrize(
+    ("name", "says", "more"),
+    [
+        ("jtt", "the early model gets wrong only", {}),
+        ("eiil", "the second environment has only", {"environment_steps": 0}),
+    ],
+)
+def test_hardly_any_mistakes_are_worth_a_warning(name, says, more):
+    method, easy = METHODS[name], toy_task(share=1.0)
+    with pytest.warns(SpareWarning, match=f"{says} 0 of 400 .* lower reference_epochs"):
+        fit(method, easy, method.options(reference_epochs=8, **more))
 
 
 def test_spare_finds_the_minorities_and_lifts_them(toy, stage_calls):

@@ -166,6 +166,7 @@ def scored(**changes):
         ({"seed": -1}, "seed is not a whole number >= 0"),
         ({"seed": 2**32}, "seed is not a whole number <= 4294967295"),
         ({"seconds": {}}, "its seconds have no total"),
+        ({"seconds": {"total": 1, "findings": 1}}, "its findings took all of its seconds"),
         ({"notes": []}, "notes is a list, names with values is expected"),
         ({"notes": {"warnings": "all"}}, "warnings is text, a list is expected"),
         ({"settings": {"epochs": {}}}, "a value of settings is names with values, a plain value"),

@@ -19,13 +19,13 @@ import torch
 
 from spare.cli import main
 from spare.datasets import locate
-from spare.errors import DataError, InputError, Interrupted, RunError
+from spare.errors import DataError, InputError, Interrupted, RunError, SpareError
 from spare.files.writing import write_json, write_tensors
 from spare.methods import METHODS, method_named
 from spare.progress import SILENT, Progress
 from spare.records.weights_file import read_weights
 from spare.runs.plan import make_plan
-from spare.runs.restore import network_with
+from spare.runs.restore import check_unchanged, network_with, plan_of
 from spare.runs.signals import stop_on_signal
 from tests.walks import discover, run
 
@@ -123,22 +123,54 @@ def test_a_complete_run_is_not_run_again(done, monkeypatch):
     assert quick(folder) == record
 
 
-def test_a_changed_file_that_a_setting_names_is_another_run(tmp_path):
+@pytest.mark.parametrize("label", ["y.npy", "{folder}/y.npy"], ids=["beside", "path"])
+def test_a_changed_file_that_a_setting_names_is_another_run(label, tmp_path):
     """The same name with other labels in it: neither finished nor to be continued."""
     rng = np.random.default_rng(0)
     labels = np.arange(120) % 2
     np.save(tmp_path / "x.npy", rng.normal(size=(120, 3)) + labels[:, None])
     np.save(tmp_path / "y.npy", labels)
-    given = {"label": str(tmp_path / "y.npy"), "epochs": "1"}
+    given = {"label": label.format(folder=tmp_path), "epochs": "1"}
 
-    def once_more():
-        return run(str(tmp_path / "x.npy"), "erm", 0, tmp_path / "run", overrides=given)
+    def once_more(**more):
+        return run(str(tmp_path / "x.npy"), "erm", 0, tmp_path / "run", overrides=given, **more)
 
     first = once_more()
     assert once_more() == first
     np.save(tmp_path / "y.npy", 1 - labels)
     with pytest.raises(RunError, match="as it was before the data changed"):
         once_more()
+    shutil.rmtree(tmp_path / "run")
+    # One that changes while it is used is recorded as it was in the beginning.
+    once_more(progress=Progress(report=lambda *_: np.save(tmp_path / "y.npy", labels)))
+    asked = json.loads((tmp_path / "run" / "settings.json").read_text())
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["data"] == asked["data"]
+
+
+@pytest.mark.parametrize("label", ["~no-such-user", "y" * 300])
+def test_a_label_need_not_be_the_name_of_a_file(label):
+    points = np.random.default_rng(0).normal(size=(20, 3))
+    source = locate((points, np.arange(20) % 2))
+    plan = make_plan(source, method_named("erm"), {"label": label})
+    assert plan.fingerprint == source.fingerprint
+
+
+def test_weights_to_start_from_are_part_of_a_run_and_not_of_its_data(done, tmp_path):
+    """With other weights it is another run; its report does without them, if it has its own."""
+    file, folder = tmp_path / "start.safetensors", tmp_path / "run"
+    shutil.copy(done[0] / "weights.safetensors", file)
+    given = {"weights": str(file), "epochs": "1"}
+    record = quick(folder, "erm", overrides=given)
+    assert quick(folder, "erm", overrides=given) == record
+    file.write_bytes(b"others")
+    with pytest.raises(RunError, match="or a file that a setting names"):
+        quick(folder, "erm", overrides=given)
+    file.unlink()
+    plan = plan_of(folder, record)
+    check_unchanged(plan, record)
+    frozen = dataclasses.replace(plan, model=dataclasses.replace(plan.model, frozen=True))
+    with pytest.raises(SpareError, match="has changed since, or is gone"):
+        check_unchanged(frozen, record)
 
 
 @pytest.mark.parametrize(

@@ -61,11 +61,16 @@ def read_columns(path: Path, chosen: FeatureColumns, encoding: str) -> dict[str,
             f"{path.name} holds one array: name a second .npy file with its labels, as "
             f"--label labels.npy."
         )
-    beside = (path.parent / chosen.label, Path(chosen.label))
-    second = next((p for p in beside if os.path.isfile(p)), None)
+    second = labels_file(path, chosen.label)
     if second is None:
         raise DataError(f"there is no file {chosen.label} with the labels of {path.name}.")
     return {"features": features, chosen.label: _array(second)}
+
+
+def labels_file(path: Path, label: str) -> Path | None:
+    """The file that a label of a .npy file names, beside it or from here, if it is there."""
+    places = (path.parent / label, Path(label))
+    return next((place for place in places if os.path.isfile(place)), None)
 
 
 @contextmanager

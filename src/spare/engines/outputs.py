@@ -21,7 +21,7 @@ from spare.engines import streaming
 from spare.engines.files import OutputFiles, output_files
 from spare.files.building import no_empty_folders
 from spare.files.paths import path_given
-from spare.files.writing import scratch_folder, write_atomic, write_json
+from spare.files.writing import cannot_write, scratch_folder, write_atomic, write_json
 from spare.groups.arrays import one_of
 from spare.groups.clusterers import DEFAULT, check_name
 from spare.groups.clusters import silhouette_power
@@ -158,11 +158,14 @@ def cluster_outputs(
 
 def put_in_place(new: Path, place: Path) -> None:
     """Move a file or a folder to where either may be: Spark writes a folder, the others a file."""
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place)
-    elif new.is_dir():
-        place.unlink(missing_ok=True)
-    new.replace(place)
+    try:
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        elif new.is_dir():
+            place.unlink(missing_ok=True)
+        new.replace(place)
+    except OSError as error:
+        raise cannot_write(place, error) from error
 
 
 def too_large(*parts: Path) -> bool:

@@ -9,6 +9,7 @@ in every process and clustered as in one.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -148,7 +149,7 @@ def _infer(
     try:
         given = as_numpy(outputs, "outputs")
         # Where examples are few, a process may have none of them.
-        points = checked_points(given) if given.size or given.ndim != 2 else given
+        points = given if given.ndim == 2 and len(given) == 0 else checked_points(given)
         class_of = class_labels(labels, len(points))
         seed = check_seed(seed)
         k = None if k is None else whole_number("k", k, Range(1))
@@ -158,7 +159,8 @@ def _infer(
         problem = str(error)
     rows = rows_by_class(class_of) if not problem else {}
     name = clusterer if isinstance(clusterer, str) else type(clusterer).__name__
-    classes = _agreed(problem, rows, points, (k, k_max, name, seed), group)
+    told = dict(power) if isinstance(power, Mapping) else power
+    classes = _agreed(problem, rows, points, (k, k_max, name, seed, told), group)
     powers_given = {} if power is None else {label: power_of(power, label) for label in classes}
     clusters = {}
     for label in classes:

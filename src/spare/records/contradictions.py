@@ -41,7 +41,9 @@ def contradictions(record: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "the associations are of several sets of classes", any(c != classes[0] for c in classes)
     if "scores" not in record:
         return
-    yield "its seconds have no total", not record["seconds"].get("total", 0) > 0
+    total, findings = (record["seconds"].get(name, 0) for name in ("total", "findings"))
+    yield "its seconds have no total", not total > 0
+    yield "its findings took all of its seconds", not total > findings
     yield "it saw no examples", record["examples_seen"] < 1
     yield (
         "its history has an epoch without its number or loss",

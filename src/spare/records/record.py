@@ -178,7 +178,7 @@ class Request(TypedDict):
 
     format: int
     task: str
-    #: Stands for the content of someone's own data.
+    #: Stands for the content of someone's own data, and of the weights that they named.
     data: str
     method: str
     seed: Seed

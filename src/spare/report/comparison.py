@@ -60,7 +60,12 @@ def render(records: Sequence[RunRecord], pictured: Pictured | None = None) -> st
         .render(
             title=page_title(records[0]),
             runs=[
-                {"name": name, "record": record, "cost": _cost(record, records)}
+                {
+                    "name": name,
+                    "record": record,
+                    "cost": _cost(record, records),
+                    "seconds": training_seconds(record),
+                }
                 for name, record in zip(names, records, strict=True)
             ],
             names=names,

@@ -11,15 +11,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import inspect
+import os
 import shlex
 import typing
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from spare.data.inputs import shape_of
 from spare.data.task import Task
 from spare.datasets import Source
+from spare.datasets.arrays import MEMBER, labels_file
 from spare.datasets.source import fingerprint_of
 from spare.errors import InputError, unknown
 from spare.methods import Method, method_named, with_given_groups
@@ -33,8 +36,11 @@ from spare.training.frozen import with_frozen_layers
 from spare.training.selection import rule_named
 from spare.training.settings import Settings
 
-#: Settings that may name a file besides the data. `groups` is not here: it has its own digest.
-NAMING_FILES = ("label", "classes", "backgrounds", "weights")
+#: Settings that may name a file that the data is read with. `label` is not here, because in most
+#: data it names a column, nor is `groups`, which has its own digest.
+NAMING_FILES = ("classes", "backgrounds")
+#: Between the fingerprints of the data and of the weights.
+AND = "+"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,16 +63,28 @@ class Plan:
             return self.method.name
         return self.method.halves[0].name
 
-    @property
+    # Fingerprints are taken once: a record says what its run was started with, whatever becomes of
+    # the files meanwhile.
+    @cached_property
     def fingerprint(self) -> str:
-        """Of the data and of the other files that settings name: a changed file is another run."""
-        values = self.flat_settings()
+        """Of the data and of the weights to start from: a changed file is another run."""
+        weights = Path(os.path.expanduser(self.model.weights))
+        if not weights.suffix or not os.path.isfile(weights):  # `imagenet` and `none` have none
+            return self.data_fingerprint
+        return f"{self.data_fingerprint}{AND}{fingerprint_of(weights)}"
+
+    @cached_property
+    def data_fingerprint(self) -> str:
+        """Of the data and of the files that it is read with."""
         prints = [self.source.fingerprint]
         for key in NAMING_FILES:
-            path = Path(str(values.get(key) or "")).expanduser()
-            # A label without that ending is the name of a column.
-            if path.is_file() and (key != "label" or path.suffix == ".npy"):
-                prints.append(f"{key} {fingerprint_of(path)}")
+            file = os.path.expanduser(str(self.choices.get(key) or ""))
+            if os.path.isfile(file):
+                prints.append(f"{key} {fingerprint_of(Path(file))}")
+        path = self.source.path
+        if self.source.kind == "arrays" and path.suffix.lower() == MEMBER:
+            labels = labels_file(path, self.choices["label"])
+            prints += [] if labels is None else [f"label {fingerprint_of(labels)}"]
         if len(prints) == 1:
             return prints[0]
         return hashlib.sha256(" ".join(prints).encode()).hexdigest()[:16]
