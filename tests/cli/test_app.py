@@ -82,6 +82,11 @@ NO_TASK = "unknown task (nor is there a file or folder of that name) {!r}: did y
             "'lr=0.1' stands alone: every setting takes its own --set, as in --set lr=0.1.",
         ),
         (
+            ["report", "runs", "lr=0.1"],  # takes no settings
+            "'lr=0.1': nothing takes this. Several values take commas and no spaces, as in "
+            "--seeds 0,1,2; names with spaces take quotes.",
+        ),
+        (
             ["trian", "digits"],
             'Unknown command "trian". Did you mean "train"? Available commands: data, demo, '
             "discover, train, bench, report, compare, figure, ...",

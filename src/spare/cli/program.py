@@ -31,7 +31,9 @@ def run(arguments: Sequence[str] | None, should_stop: Callable[[], bool]) -> int
             if sys.stdout is not None:
                 sys.stdout.flush()
         except UnusedCliTokensError as error:
-            return _refused(_left_over(list(error.unused_tokens or ())))
+            return _refused(
+                _left_over(list(error.unused_tokens or ()), error.root_input_tokens or [])
+            )
         except CycloptsError as error:
             return _refused(" ".join(str(error).split()))
         except Interrupted as error:
@@ -51,10 +53,10 @@ def run(arguments: Sequence[str] | None, should_stop: Callable[[], bool]) -> int
     return 0
 
 
-def _left_over(words: list[str]) -> str:
+def _left_over(words: list[str], typed: list[str]) -> str:
     """What to say of words that no option takes, which are nearly always values after a space."""
     first = words[0]
-    if "=" in first:
+    if "=" in first and "--set" in typed:
         return f"{first!r} stands alone: every setting takes its own --set, as in --set {first}."
     return (
         f"{', '.join(map(repr, words))}: nothing takes {'this' if len(words) == 1 else 'these'}. "
