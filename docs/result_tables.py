@@ -164,10 +164,13 @@ def study(name: str, when: str = "selected") -> str:
         rows = [row for row in rows if labels_used(row).training == "none"]
     two_shortcuts = "gaps" in rows[0]["selected"]
     lines = gaps_table(rows, when) if two_shortcuts else scores_table(rows, about, when)
-    command = "; ".join(f"`{line}`" for line in about["command"].splitlines())
-    return "\n".join(
-        [*lines, "", f"{in_common(rows, when)} {command}; [seeds](../results/{name}/seeds.csv)."]
-    )
+    return "\n".join([*lines, "", f"{in_common(rows, when)} {source(name)}."])
+
+
+def source(name: str) -> str:
+    """The commands of a study, and its scores by seed."""
+    lines = read_json(RESULTS / name / "about.json")["command"].splitlines()
+    return "; ".join([*(f"`{line}`" for line in lines), f"[seeds](../results/{name}/seeds.csv)"])
 
 
 def in_common(rows: list[Row], when: str) -> str:
