@@ -150,7 +150,7 @@ def test_a_bound_is_not_said_to_hold_where_the_theorem_says_nothing():
         d=60, n=200, width=40, activations=("erf",), ratios=(0.5,), minorities=False
     )  # fmt: skip
     assert study.facts["bound_held"] == {}
-    assert "no point is with R_s at most 0.3 R_c" in str(study)
+    assert "no point has R_s at most 0.3 R_c" in str(study)
 
 
 def test_the_network_is_near_the_linear_model_on_colored_digits(real_data):
