@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any, cast
 
 from spare.files.reading import read_json
@@ -338,41 +338,6 @@ def natural_parts(columns: list[tuple[str, int]], network: str = "conv4") -> str
             cells.append(f"{' / '.join(shares)} ({' / '.join(sizes)})")
         lines.append([name, *cells])
     return "\n".join(as_table(lines))
-
-
-def natural_accuracy(classes: tuple[str, ...], network: str = "conv4") -> str:
-    """What benchmarks/natural.py trained: the worst cluster of some classes, by method.
-
-    The gap is that between the best and the worst cluster of a class, mean over all classes that
-    have several.
-    """
-    rows = measured(f"natural/train-{network}.json")["rows"]
-    heads = ["average", "worst cluster of all", *(f"worst of {name}" for name in classes), "gap"]
-    lines = [["method", *heads]]
-    for method in sorted({row["method"] for row in rows}, key=position):
-        of_seeds = [clusters_by_class(row) for row in rows if row["method"] == method]
-        gaps = [
-            mean(max(of) - min(of) for of in clusters.values() if len(of) > 1)
-            for clusters in of_seeds
-        ]
-        averages = [row["average"] for row in rows if row["method"] == method]
-        worst = [min(min(of) for of in clusters.values()) for clusters in of_seeds]
-        named = [[min(clusters[name]) for clusters in of_seeds] for name in classes]
-        lines.append([method, *map(of_values, [averages, worst, *named, gaps])])
-    return "\n".join(as_table(lines))
-
-
-def clusters_by_class(row: dict[str, Any]) -> dict[str, list[float]]:
-    """The accuracies of a class's clusters, by class."""
-    found: dict[str, list[float]] = {}
-    for name, score in row["groups"].items():
-        found.setdefault(name.rpartition("/")[0], []).append(score["accuracy"])
-    return found
-
-
-def of_values(values: list[float]) -> str:
-    deviation = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * mean(values):.1f}{deviation}"
 
 
 #: Of the README's table: the data, the study, which average its paper has, and the methods.

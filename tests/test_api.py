@@ -105,7 +105,7 @@ def test_other_data_in_the_same_folder_is_noticed(points, tmp_path):
     del arguments["cross_fit"]
     first = spare.train((features, label), **arguments)
     assert spare.train((features, label), **arguments).record == first.record
-    with pytest.raises(RunError, match="before the data changed"):
+    with pytest.raises(RunError, match="before the data, or a file that a setting names, changed"):
         spare.train((features + 1, label), **arguments)
 
 

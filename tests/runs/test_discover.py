@@ -178,7 +178,7 @@ def test_a_stopped_discovery_goes_on_and_changed_data_is_noticed(tmp_path, embed
     assert record["discovery"] == undisturbed["discovery"]
     with np.load(embeddings) as old:
         np.savez(embeddings, **{**old, "features": old["features"] + 1})
-    with pytest.raises(RunError, match="before the data changed"):
+    with pytest.raises(RunError, match="before the data, or a file that a setting names, changed"):
         discover(str(embeddings), 0, tmp_path / "found", overrides=FAST)
 
 

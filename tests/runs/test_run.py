@@ -138,7 +138,7 @@ def test_a_changed_file_that_a_setting_names_is_another_run(label, tmp_path):
     first = once_more()
     assert once_more() == first
     np.save(tmp_path / "y.npy", 1 - labels)
-    with pytest.raises(RunError, match="as it was before the data changed"):
+    with pytest.raises(RunError, match="before the data, or a file that a setting names, changed"):
         once_more()
     shutil.rmtree(tmp_path / "run")
     # One that changes while it is used is recorded as it was in the beginning.
@@ -163,7 +163,7 @@ def test_weights_to_start_from_are_part_of_a_run_and_not_of_its_data(done, tmp_p
     record = quick(folder, "erm", overrides=given)
     assert quick(folder, "erm", overrides=given) == record
     file.write_bytes(b"others")
-    with pytest.raises(RunError, match="or a file that a setting names"):
+    with pytest.raises(RunError, match="before the data, or a file that a setting names, changed"):
         quick(folder, "erm", overrides=given)
     file.unlink()
     plan = plan_of(folder, record)

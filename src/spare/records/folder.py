@@ -105,8 +105,8 @@ def _check_same_request(folder: Path, record: Mapping[str, Any], wanted: Request
             continue
         if part == "data":
             raise RunError(
-                f"{folder} holds a run of {wanted['task']} as it was before the data changed, or a "
-                f"file that a setting names: choose another --out, or delete that folder."
+                f"{folder} holds a run of {wanted['task']} from before the data, or a file that a "
+                f"setting names, changed: choose another --out, or delete that folder."
             )
         if isinstance(recorded, dict) and isinstance(requested, dict):
             # A key that one of them lacks is a difference, even where the other has null.

@@ -39,8 +39,8 @@ from spare.training.settings import Settings
 #: Settings that may name a file that the data is read with. `label` is not here, because in most
 #: data it names a column, nor is `groups`, which has its own digest.
 NAMING_FILES = ("classes", "backgrounds")
-#: Between the fingerprints of the data and of the weights.
-AND = "+"
+#: Between the fingerprint of the data and that of the weights.
+BEFORE_WEIGHTS = "+"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Plan:
         weights = Path(os.path.expanduser(self.model.weights))
         if not weights.suffix or not os.path.isfile(weights):  # `imagenet` and `none` have none
             return self.data_fingerprint
-        return f"{self.data_fingerprint}{AND}{fingerprint_of(weights)}"
+        return f"{self.data_fingerprint}{BEFORE_WEIGHTS}{fingerprint_of(weights)}"
 
     @cached_property
     def data_fingerprint(self) -> str:

@@ -30,7 +30,7 @@ from spare.records.groups_file import GroupTable, read_recorded_groups
 from spare.records.record import DiscoveryRecord, is_run
 from spare.records.seal import is_own
 from spare.records.weights_file import read_weights
-from spare.runs.plan import AND, Plan, make_plan
+from spare.runs.plan import BEFORE_WEIGHTS, Plan, make_plan
 from spare.text import printable
 from spare.training.device import HOST, is_there
 from spare.training.frozen import full_network
@@ -172,10 +172,10 @@ def _refuse_files(settings: Mapping[str, Any]) -> None:
 def check_unchanged(plan: Plan, record: DiscoveryRecord) -> None:
     """Refuse data that is not what it was, and other weights in frozen layers.
 
-    Of a network that was trained as a whole all weights are stored: it is the same wherever those
-    that it started from are now.
+    A network that was trained as a whole no longer needs the weights that it started from: all of
+    its own are stored.
     """
-    data, _, weights = record["data"].partition(AND)
+    data, _, weights = record["data"].partition(BEFORE_WEIGHTS)
     if plan.data_fingerprint == data:
         if weights and plan.model.freezes and plan.fingerprint != record["data"]:
             raise SpareError(f"{printable(plan.model.weights)} has changed since, or is gone.")
