@@ -56,15 +56,20 @@ def read_columns(path: Path, chosen: FeatureColumns, encoding: str) -> dict[str,
     if suffix != MEMBER:
         return _tensors(path)
     features = _array(path)
-    if not chosen.label:
+    return {"features": features, chosen.label: _array(named_labels_file(path, chosen.label))}
+
+
+def named_labels_file(path: Path, label: str) -> Path:
+    """The file with the labels of a .npy file, which has to be named."""
+    if not label:
         raise InputError(
             f"{path.name} holds one array: name a second .npy file with its labels, as "
             f"--label labels.npy."
         )
-    second = labels_file(path, chosen.label)
-    if second is None:
-        raise DataError(f"there is no file {chosen.label} with the labels of {path.name}.")
-    return {"features": features, chosen.label: _array(second)}
+    found = labels_file(path, label)
+    if found is None:
+        raise DataError(f"there is no file {label} with the labels of {path.name}.")
+    return found
 
 
 def labels_file(path: Path, label: str) -> Path | None:

@@ -7,7 +7,6 @@ file of outputs, with the labels in a second one.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from spare.datasets.arrays import named_labels_file
 from spare.datasets.tables import (
     LABEL_COLUMNS,
     SPLIT_COLUMNS,
@@ -79,14 +79,9 @@ class OutputFiles:
 def output_files(path: Path, label: str = "") -> OutputFiles:
     """The outputs at a path, after a look at every part's columns."""
     if path.suffix.lower() == ".npy":
-        beside = [p for p in (path.parent / label, Path(label)) if label and os.path.isfile(p)]
-        if not beside:
-            raise InputError(
-                f"{path.name} holds one array: name a second .npy file with its labels, as "
-                f"--label labels.npy."
-            )
+        labels = named_labels_file(path, label)
         _mapped(path)
-        return OutputFiles((path,), str(beside[0]), ())
+        return OutputFiles((path,), str(labels), ())
     parts: tuple[Path, ...] = (path,)
     if path.is_dir():
         parts = tuple(sorted(p for p in path.iterdir() if is_parquet(p)))
