@@ -21,7 +21,7 @@ from spare.methods import METHODS
 from spare.records.bench_table import Row, Spread
 from spare.records.labels import labels_used
 from spare.records.record import RunRecord, upgraded
-from spare.runs.table import table
+from spare.runs.table import mean_and_spread, table
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -338,6 +338,33 @@ def natural_parts(columns: list[tuple[str, int]], network: str = "conv4") -> str
             cells.append(f"{' / '.join(shares)} ({' / '.join(sizes)})")
         lines.append([name, *cells])
     return "\n".join(as_table(lines))
+
+
+def natural_training(network: str = "conv4") -> str:
+    """What benchmarks/natural.py measured after training: accuracy on clusters, by method."""
+    rows = measured(f"natural/train-{network}.json")["rows"]
+    shown = ("frog", "insect")
+    heads = [f"worst part of {name}" for name in shown]
+    lines = [["method", "average", "worst part", *heads, "gap within a class"]]
+    for method in sorted({row["method"] for row in rows}, key=position):
+        of_method = [row for row in rows if row["method"] == method]
+        parts = [parts_by_class(row) for row in of_method]
+        columns = [
+            [row["average"] for row in of_method],
+            [min(min(accuracies) for accuracies in part.values()) for part in parts],
+            *([min(part[name]) for part in parts] for name in shown),
+            [mean(max(of) - min(of) for of in part.values() if len(of) > 1) for part in parts],
+        ]
+        lines.append([method, *(cell(mean_and_spread(column)) for column in columns)])
+    return "\n".join(as_table(lines))
+
+
+def parts_by_class(row: dict[str, Any]) -> dict[str, list[float]]:
+    """Accuracy on every part of every class."""
+    found: dict[str, list[float]] = {}
+    for name, group in row["groups"].items():
+        found.setdefault(name.split("/")[0], []).append(group["accuracy"])
+    return found
 
 
 #: Of the README's table: the data, the study, which average its paper has, and the methods.
