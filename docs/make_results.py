@@ -6,7 +6,7 @@
                                          first takes the finished runs of a bench into results/STUDY
 
 A template is docs/NAME.md.j2: sentences by hand, and every number by an expression that takes it
-from a record (docs/result_tables.py).
+from a record (docs/result_tables.py, docs/measured_tables.py).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from statistics import median
 from typing import Any
 
 import jinja2
+import measured_tables
 import result_tables
 from result_tables import RESULTS, ROOT, position, runs_of, short_table
 
@@ -120,7 +121,7 @@ def _of_groups(run: RunRecord) -> dict[str, Any]:
 
 def page(template: Path) -> str:
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    environment.globals |= vars(result_tables)
+    environment.globals |= vars(result_tables) | vars(measured_tables)
     made = MADE.format(template.name)
     environment.globals |= {"min": min, "max": max, "median": median, "made": made}
     return environment.from_string(template.read_text(encoding="utf-8")).render()
