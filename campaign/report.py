@@ -29,8 +29,9 @@ class Part(NamedTuple):
 PARTS = {
     "kills": Part(
         "Kills at random moments",
-        "`kill -9`, SIGTERM and SIGINT at random moments of `train` (every method), `discover`, "
-        "`bench` (itself or a worker), `report` and `data`; the same command is given again, "
+        "`kill -9`, SIGTERM and SIGINT at random moments of `train` (by all methods that there "
+        "were then), `discover`, `bench` (itself or a worker), `report` and `data`; the same "
+        "command is given again, "
         "perhaps killed again, and must end with the numbers of an undisturbed run, nothing "
         "blocked and nothing stray. A case is one kill.",
         ("--cases", "200"),
@@ -87,6 +88,8 @@ PARTS = {
         (),
     ),
 }
+#: After the name of a kind of input, in the counts: those that were used and not refused.
+ACCEPTED = " accepted"
 INTRODUCTION = """# Reliability
 
 What happens when things go wrong: the process is killed, the disk is full, the input is damaged or
@@ -151,16 +154,19 @@ def _details(name: str, result: dict[str, Any] | None) -> list[str]:
     if result is None:
         return [f"Not run yet: `make check-all ONLY={name}`.", ""]
     minutes = result["seconds"] / 60
-    lines = [f"{result['cases']:,} cases in {minutes:,.0f} minutes.", ""]
+    took = f"{minutes:,.0f} minute{'s' if round(minutes) != 1 else ''}"
+    lines = [f"{result['cases']:,} cases in {took}.", ""]
     if result.get("slowest"):
         lines += [f"The slowest was: {_cell(result['slowest'])}.", ""]
-    for key, value in result.get("details", {}).items():
-        if key in ("slowest_seconds", "peak_memory_mb"):
-            continue
+    details = {
+        key: value
+        for key, value in result.get("details", {}).items()
+        if key not in ("slowest_seconds", "peak_memory_mb") and not isinstance(value, list)
+    }
+    lines += _single_values({k: v for k, v in details.items() if not isinstance(v, dict)})
+    for key, value in details.items():
         if isinstance(value, dict) and value:
-            lines += [f"{key.capitalize().replace('_', ' ')}:", "", *_table(_rows(value)), ""]
-        elif not isinstance(value, dict | list):
-            lines += [f"{key.capitalize().replace('_', ' ')}: {_cell(value)}.", ""]
+            lines += [f"{_words(key)}:", "", *_table(_rows(value)), ""]
     for failed in result.get("failed", []):
         failed = failed if isinstance(failed, dict) else {"case": str(failed)}
         lines.append(f"- **failed**: {_cell(failed.get('case', ''))}: "
@@ -168,6 +174,26 @@ def _details(name: str, result: dict[str, Any] | None) -> list[str]:
         if failed.get("again"):
             lines.append(f"  Repeat it with `{_cell(failed['again'])}`.")
     return [*lines, ""] if lines[-1] else lines
+
+
+def _words(key: str) -> str:
+    return key.capitalize().replace("_", " ")
+
+
+def _single_values(values: dict[str, Any]) -> list[str]:
+    """One sentence each; or, where those that were accepted are counted too, one table."""
+    if not any(key.endswith(ACCEPTED) for key in values):
+        return [
+            line
+            for key, value in values.items()
+            for line in (f"{_words(key)}: {_cell(value)}.", "")
+        ]
+    rows = [
+        [_words(key), _cell(value), _cell(values.get(f"{key}{ACCEPTED}", ""))]
+        for key, value in values.items()
+        if not key.endswith(ACCEPTED)
+    ]
+    return [*_table([["", "cases", "accepted"], *rows]), ""]
 
 
 def _rows(values: dict[str, Any]) -> list[list[str]]:

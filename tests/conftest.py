@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import torch
 
 from spare.data.inputs import TensorInputs
 from spare.data.task import Split, Task
-from spare.models import Classifier
+from spare.models import Classifier, build
 from spare.training.stages import Stages
 
 ROOT = Path(__file__).parents[1]
@@ -53,6 +55,12 @@ def toy_task(seed: int = 0, n: int = 400, share: float = 0.9) -> Task:
 @pytest.fixture
 def toy() -> Task:
     return toy_task()
+
+
+@pytest.fixture
+def trained_toy(toy) -> Task:
+    """With a network that starts from the same weights whenever it is made, as trained ones do."""
+    return replace(toy, build_model=partial(build, toy.build_model, (1,)))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from spare.findings.verdict import (
     overall,
     verdict_of,
 )
-from spare.groups.blocks import Block, blocks_of
+from spare.groups.blocks import Block, believed, blocks_of
 from spare.groups.clusters import cluster_class
 from tests.conftest import toy_task
 
@@ -99,3 +99,13 @@ def test_a_model_that_goes_by_the_place_is_caught_and_one_that_errs_is_not():
     task = toy_task(n=2000)
     assert verdict_when(task, task.train.attributes["place"], 0.02) == FOUND
     assert verdict_when(task, task.train.labels, 0.3) == NONE
+
+
+def test_what_training_acts_on_is_never_said_to_be_nothing():
+    """One class that is clear and as deep as the other, which is not clear: its block is used."""
+    clear, hard = (Block(50, 0.05, right, 1.0, 0.95, depth=0.3) for right in (0.1, 0.75))
+    assert (clear.power, hard.power, believed([clear, hard])) == (1.0, 0.0, True)
+    said = verdict_of(toy_task(), {0: clear, 1: hard}, 1)
+    assert (said["overall"], [each["verdict"] for each in said["classes"].values()]) == (
+        WEAK, [WEAK, NONE],
+    )  # fmt: skip

@@ -420,7 +420,8 @@ def test_cross_fitted_models_are_continued_from_look_to_look(toy, monkeypatch, s
 HEADS = {"early_layers": "head", "cross_fit": 2, "early_lrs": (0.05, 0.1), "k": 2}
 
 
-def test_heads_are_asked_about_features_of_the_untrained_network(toy, stage_calls):
+def test_heads_are_asked_about_features_that_the_network_starts_with(trained_toy, stage_calls):
+    toy = trained_toy
     fitted, stages = fit(METHODS["spare"], toy, SpareOptions(**HEADS))
     heads = [call["trained"] for name, call in stage_calls.items() if name.startswith("early/")]
     assert heads
@@ -443,15 +444,15 @@ def test_heads_are_asked_about_features_of_the_untrained_network(toy, stage_call
     ],
 )
 def test_mistakes_of_models_that_did_not_see_the_example_have_to_be_deep(
-    toy, monkeypatch, deep, powers
+    trained_toy, monkeypatch, deep, powers
 ):
     monkeypatch.setattr(separation, "depths", lambda logits, labels: dict(enumerate(deep)))
-    fitted, _ = fit(METHODS["spare"], toy, SpareOptions(**HEADS))
+    fitted, _ = fit(METHODS["spare"], trained_toy, SpareOptions(**HEADS))
     assert {label: block.depth for label, block in fitted.inferred.blocks.items()} == {
         label: pytest.approx(depth) for label, depth in enumerate(deep)
     }
     assert fitted.inferred.groups.powers() == powers
-    plain, _ = fit(METHODS["erm"], toy)
+    plain, _ = fit(METHODS["erm"], trained_toy)
     same = all(v.equal(plain.trained.last[n]) for n, v in fitted.trained.last.items())
     assert same == (not any(powers.values()))
 
@@ -468,9 +469,15 @@ def test_the_depth_is_that_of_the_models_with_the_lowest_loss(toy, monkeypatch):
     assert [block.depth for block in fitted.inferred.blocks.values()] == [0.1, 0.1]
 
 
-def test_heads_count_as_one_pass_through_the_network(toy):
-    _, stages = fit(METHODS["spare"], toy, SpareOptions(**HEADS))
-    assert stages.cost.examples_seen == (1 + SETTINGS.epochs) * len(toy.train)
+def test_heads_count_as_one_pass_through_the_network(trained_toy):
+    _, stages = fit(METHODS["spare"], trained_toy, SpareOptions(**HEADS))
+    assert stages.cost.examples_seen == (1 + SETTINGS.epochs) * len(trained_toy.train)
+
+
+def test_heads_on_features_of_random_weights_are_refused(toy, stage_calls):
+    with pytest.raises(InputError, match="set weights=none"):
+        fit(METHODS["spare"], toy, SpareOptions(**HEADS))
+    assert not stage_calls
 
 
 def test_heads_on_given_features_are_counted_as_the_trainings_they_are(toy, monkeypatch):

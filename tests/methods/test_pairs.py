@@ -116,9 +116,9 @@ def test_pgi_continues_from_the_reference_model(toy, stage_calls):
     assert all(start[name].equal(value) for name, value in reference.items())
 
 
-def test_pgi_says_so_where_there_is_no_early_model_to_continue(toy, stage_calls):
+def test_pgi_says_so_where_there_is_no_early_model_to_continue(trained_toy, stage_calls):
     method = method_named("spare+pgi")
     heads = {"early_layers": "head", "cross_fit": 1, "early_lrs": (0.05, 0.1)}
     with pytest.warns(SpareWarning, match="starts from fresh weights"):
-        fit(method, toy, method.options(**heads))
+        fit(method, trained_toy, method.options(**heads))
     assert stage_calls["train"]["start"] is None

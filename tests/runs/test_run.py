@@ -24,7 +24,7 @@ from spare.files.writing import write_json, write_tensors
 from spare.methods import METHODS, method_named
 from spare.progress import SILENT, Progress
 from spare.records.weights_file import read_weights
-from spare.runs.plan import make_plan
+from spare.runs.plan import make_plan, with_model
 from spare.runs.restore import check_unchanged, network_with, plan_of
 from spare.runs.signals import stop_on_signal
 from tests.walks import discover, run
@@ -111,8 +111,12 @@ def test_weights_of_the_selected_and_the_last_epoch_and_of_the_early_model_are_t
 
 def test_a_head_is_no_early_model_of_the_network(tmp_path):
     """It has no weights for the other layers, so it is neither kept nor scored."""
+    plan = make_plan(locate("digits"), method_named("spare"), {})
+    network = with_model(plan.load_task(0, SILENT), plan, SILENT).build_model()
+    write_tensors(tmp_path / "trained.safetensors", network.state_dict(), {})
     heads = {"early_layers": "head", "early_lrs": "", "separate_at": "1", "epochs": "1"}
-    record = quick(tmp_path / "x", "spare", overrides=heads)
+    weights = {"weights": str(tmp_path / "trained.safetensors")}
+    record = quick(tmp_path / "x", "spare", overrides=heads | weights)
     assert set(record["scores"]["test"]) == {"selected", "last"}
     assert set(read_weights(tmp_path / "x")) == {"selected", "last"}
 

@@ -107,7 +107,7 @@ def _warn_of_the_early_model(separation: Separation) -> None:
         text = (
             f"the early model has learned next to nothing ({100 * share:.1f} % of a class are "
             f"right; by chance it would be {100 * by_chance:.1f} %), so no shortcut can be seen: "
-            f"raise early_lr or early_budget."
+            f"raise early_lr, or early_budget where looks go by epoch."
         )
     else:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spare.models.classifier import Classifier, build, torch_seed
+from spare.models.classifier import Classifier, build, share_no_weights, torch_seed
 from spare.models.heads import as_classifier
 from spare.models.named import ModelChoice, builder, check_model, model_description
 
@@ -14,5 +14,6 @@ __all__ = [
     "builder",
     "check_model",
     "model_description",
+    "share_no_weights",
     "torch_seed",
 ]

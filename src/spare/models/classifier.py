@@ -43,6 +43,28 @@ def build(builder: Callable[[], nn.Module], key: tuple[int, ...]) -> nn.Module:
         return builder()
 
 
+def share_no_weights(one: nn.Module, two: nn.Module) -> bool:
+    """Whether no weights before the heads of two classifiers are the same, as in two networks that
+    were drawn at random. Trained ones share what was trained.
+
+    >>> one, two = (Classifier(nn.Linear(3, 2), nn.Linear(2, 2)) for _ in range(2))
+    >>> share_no_weights(one, two), share_no_weights(one, one)
+    (True, False)
+    """
+    first, second = one.state_dict(), two.state_dict()
+    # Normalization starts with zeros and ones, whoever trains it, and tells nothing.
+    telling = [
+        name
+        for name, value in first.items()
+        if not name.startswith("head.") and isinstance(value, Tensor) and _varies(value)
+    ]
+    return bool(telling) and not any(torch.equal(first[name], second[name]) for name in telling)
+
+
+def _varies(value: Tensor) -> bool:
+    return value.numel() > 1 and bool(value.min() < value.max())
+
+
 def device_of(model: nn.Module) -> torch.device:
     """Where a model is; one without parameters is on the host."""
     return next((weight.device for weight in model.parameters()), torch.device("cpu"))
