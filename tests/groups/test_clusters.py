@@ -196,3 +196,36 @@ def test_large_classes_are_scored_on_a_sample_with_its_error(monkeypatch):
     assert evidence.silhouette == pytest.approx(
         silhouette_score(outputs, groups.ids), abs=5 * evidence.errors[2] + 1e-9
     )
+
+
+def outputs_of(goes_by, rng, columns=(0, 1)):
+    """Of a model that goes by this, nearly sure."""
+    right = np.clip(rng.normal(0.96, 0.01, len(goes_by)), 0.9, 0.999)
+    first = np.where(goes_by == 0, right, 1 - right)
+    return np.stack([first, 1 - first], 1)[:, list(columns)]
+
+
+@pytest.mark.parametrize("names", [(0, 1), ("cat", "dog"), (7, 3)])
+def test_the_power_by_evidence_is_one_for_victims_and_zero_for_hard_examples(names):
+    rng = np.random.default_rng(0)
+    labels = np.arange(2000) % 2
+    shortcut = np.where(rng.random(2000) < 0.95, labels, 1 - labels)
+    named = np.array(names)[labels]
+    columns = np.argsort(names)  # outputs are in the order of the sorted labels
+    misled = spare.infer_groups(outputs_of(shortcut, rng, columns), named, power="evidence")
+    assert misled.powers() == dict.fromkeys(names, 1.0)
+    clean = outputs_of(labels, rng, columns)
+    assert spare.infer_groups(clean, named, power="evidence").powers() == dict.fromkeys(names, 0.0)
+    assert set(spare.infer_groups(clean, named).powers().values()) == {2.0}  # as in the paper
+
+
+def test_evidence_needs_one_column_per_class_and_all_examples_here():
+    labels = np.arange(40) % 2
+    with pytest.raises(InputError, match="2 classes and 3 columns"):
+        spare.infer_groups(np.random.default_rng(0).random((40, 3)), labels, power="evidence")
+    with pytest.raises(InputError, match="unknown power"):
+        spare.infer_groups(np.random.default_rng(0).random((40, 2)), labels, power="evident")
+    with pytest.raises(InputError, match="engine 'local'"):
+        spare.infer_groups(
+            np.random.default_rng(0).random((40, 2)), labels, power="evidence", engine="processes"
+        )

@@ -15,6 +15,7 @@ from spare.groups.arrays import one_of
 from spare.groups.clusterers import DEFAULT
 from spare.groups.result import ClassClusters, Groups
 from spare.groups.weights import Power
+from spare.text import shown
 
 #: For outputs in memory.
 ENGINES = ("local", "processes")
@@ -27,7 +28,7 @@ def infer_groups(
     *,
     k: int | None = None,
     k_max: int = 5,
-    power: Power | None = None,
+    power: Power | str | None = None,
     clusterer: Any = DEFAULT,
     seed: int = 0,
     engine: str = "local",
@@ -47,8 +48,11 @@ def infer_groups(
         Number of clusters per class; by default the best of 2..k_max by silhouette.
     k_max : int
         Largest number of clusters that is tried.
-    power : float or dict, optional
-        Sampling power of all classes, or by class; by default chosen by the silhouette.
+    power : float, dict or "evidence", optional
+        Sampling power of all classes, or by class; by default chosen by the silhouette, as in the
+        paper. With "evidence" it is what `spare.discover` would say: up to 1 where a class has
+        fallen apart clearly, and 0, which leaves it as it is, where it has not. The outputs are
+        then softmax outputs or logits, one column per class, in the order of the sorted labels.
     clusterer : str or object
         "kmeans", "kmedoids", "gmm", "agglomerative", an import path `package.module:NAME`, or an
         object with scikit-learn's `fit_predict`. Its `n_clusters` (or `n_components`) is set to
@@ -92,6 +96,10 @@ def infer_groups(
         return clusters.infer_groups(outputs, labels, map=map, **options)
     if map is not BUILT_IN_MAP:
         raise InputError("engine 'processes' shares out examples, not classes: leave out map.")
+    if isinstance(power, str):
+        raise InputError(
+            f"power={shown(power)} is for engine 'local': leave it out, or give a number."
+        )
     from spare.engines import processes
 
     return processes.infer_groups(outputs, labels, **options)

@@ -11,14 +11,15 @@ the Lens of Simplicity Bias, AISTATS 2024. For every class c:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from spare.errors import InputError, SpareWarning
-from spare.groups.arrays import checked_points, class_labels, rows_by_class
+from spare.groups.arrays import checked_points, class_labels, one_of, rows_by_class
+from spare.groups.blocks import believed, blocks_of
 from spare.groups.clusterers import DEFAULT
 from spare.groups.one_class import cluster_class, resolved
 from spare.groups.result import ClassClusters, Groups, groups_from_clusters
@@ -29,6 +30,8 @@ from spare.text import shown
 #: At this silhouette and above, clusters are taken to be the groups (power 1); below, power 2.
 CLEAR_SILHOUETTE = 0.9
 LOW_POWER, HIGH_POWER = 1.0, 2.0
+#: In place of a power: what the evidence of each class allows (groups/blocks.py).
+EVIDENCE = "evidence"
 #: A cluster that gets more than this share of its class's samples is worth a warning.
 LARGE_SHARE = 0.95
 
@@ -39,7 +42,7 @@ def infer_groups(
     *,
     k: int | None = None,
     k_max: int = 5,
-    power: Power | None = None,
+    power: Power | str | None = None,
     clusterer: Any = DEFAULT,
     seed: int = 0,
     map: Callable[..., Iterable[ClassClusters]] = map,
@@ -54,7 +57,12 @@ def infer_groups(
         k_max = whole_number("k_max", k_max, Range(2))
     resolved(clusterer, seed)  # a clusterer that cannot be used is refused before any work
     rows = rows_by_class(class_of)
-    given = {} if power is None else {label: power_of(power, label) for label in rows}
+    given = {}
+    if isinstance(power, str):
+        one_of("power", power, (EVIDENCE,))
+        _check_one_column_per_class(points, rows)
+    elif power is not None:
+        given = {label: power_of(power, label) for label in rows}
     if not callable(map):
         raise InputError(f"map is a function like Python's own map, not {shown(map)}.")
     work = partial(cluster_class, k=k, k_max=k_max, clusterer=clusterer, seed=seed)
@@ -66,6 +74,8 @@ def infer_groups(
             "returns, once for every class."
         )
     clusters = dict(zip(rows, results, strict=True))
+    if isinstance(power, str):
+        given = evidence_powers(clusters, points.argmax(1), class_of)
     powers = {
         label: given[label] if given else silhouette_power(clustered)
         for label, clustered in clusters.items()
@@ -80,6 +90,31 @@ def silhouette_power(clustered: ClassClusters) -> float:
     """The paper's rule: clusters that are not clear may hide a minority, so small ones get more."""
     score = clustered.silhouette
     return LOW_POWER if score is None or score >= CLEAR_SILHOUETTE else HIGH_POWER
+
+
+def evidence_powers(
+    clusters: Mapping[Any, ClassClusters], predicted: np.ndarray, labels: np.ndarray
+) -> dict[Any, float]:
+    """The power that each class's evidence allows; 0 for all where it says nothing.
+
+    Parameters
+    ----------
+    predicted
+        What each example is taken for: the number of a class, in the order of the sorted labels.
+    """
+    names, codes = np.unique(labels, return_inverse=True)
+    by_code = {code: clusters[name] for code, name in enumerate(names.tolist())}
+    blocks = blocks_of(by_code, codes, predicted)
+    some = believed(blocks.values())
+    return {name: blocks[code].power if some else 0.0 for code, name in enumerate(names.tolist())}
+
+
+def _check_one_column_per_class(points: np.ndarray, rows: Mapping[Any, np.ndarray]) -> None:
+    if points.shape[1] != len(rows):
+        raise InputError(
+            f"power='evidence' compares what outputs predict with the labels, so it needs one "
+            f"column per class: there are {len(rows)} classes and {points.shape[1]} columns."
+        )
 
 
 def concerns(groups: Groups, class_names: Sequence[str] | None = None) -> list[str]:
