@@ -2,7 +2,7 @@
 # make test      the same set-up, then every check that CI runs: 5 minutes on two cores
 # make long      the tests that take longer than that
 # make spark     the tests of the Spark engine alone, all of them
-# make check-all the tool hurt on purpose, four hours (ONLY=kills,disks for some); docs/reliability.md
+# make check-all the tool hurt on purpose, for hours (ONLY=kills,disks for some); docs/reliability.md
 # make results   the tables of docs/results.md and README.md, from results/
 # make clean     removes the virtual environment and runs/
 

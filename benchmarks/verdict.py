@@ -32,7 +32,7 @@ from spare.findings.associations import picture_statistics
 from spare.findings.describe import describe_groups
 from spare.findings.taken import resemblances, taken_blocks
 from spare.findings.verdict import ALONE, FOUND, LEAST, NONE, WEAK, strength_of, verdict_of
-from spare.groups.blocks import SMALLEST_BLOCK, Block
+from spare.groups.blocks import SMALLEST_BLOCK, Block, powers_of
 from spare.methods.spare import infer
 from spare.runs.plan import Plan
 from spare.training.metrics import minority_recovery, true_minority
@@ -168,23 +168,32 @@ def _all(row: dict[str, Any]) -> str:
 
 def strengths_of(row: dict[str, Any]) -> list[float]:
     """The strength of every class whose block is large enough to say something, highest first."""
-    names = Block.__dataclass_fields__
-    strengths = []
-    for one in row["classes"]:
-        block = Block(**{name: value for name, value in one.items() if name in names})
-        if block.size >= SMALLEST_BLOCK:
-            strengths.append(strength_of(block, one["alike"]))
+    strengths = [
+        strength_of(block, one["alike"])
+        for one, block in zip(row["classes"], blocks_of(row), strict=True)
+        if block.size >= SMALLEST_BLOCK
+    ]
     return sorted(strengths, reverse=True)
+
+
+def blocks_of(row: dict[str, Any]) -> list[Block]:
+    names = Block.__dataclass_fields__
+    return [Block(**{key: one[key] for key in one if key in names}) for one in row["classes"]]
 
 
 def second(row: dict[str, Any]) -> float:
     return strengths_of(row)[1] if len(strengths_of(row)) > 1 else 0.0
 
 
+def acted_on(row: dict[str, Any]) -> bool:
+    """Whether any class gets more samples by this evidence."""
+    return any(powers_of(dict(enumerate(blocks_of(row)))).values())
+
+
 def answer(row: dict[str, Any], bounds: dict[str, float]) -> str:
     """The verdict with these bounds."""
     words = next((words for words, least in bounds.items() if second(row) >= least), NONE)
-    alone = strengths_of(row)[:1] >= [ALONE] or bool(row["taken"])
+    alone = strengths_of(row)[:1] >= [ALONE] or bool(row["taken"]) or acted_on(row)
     return WEAK if words == NONE and alone else words
 
 

@@ -1,6 +1,6 @@
 """Everything in the long form, one part after the other: `make check-all`.
 
-    python -m campaign                      all parts: about four hours on two cores
+    python -m campaign                      all parts: some hours on two cores
     python -m campaign --only kills,disks   some of them
 
 A part that fails does not keep the others from being tried. Each leaves a file in

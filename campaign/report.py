@@ -29,8 +29,8 @@ class Part(NamedTuple):
 PARTS = {
     "kills": Part(
         "Kills at random moments",
-        "`kill -9`, SIGTERM and SIGINT at random moments of `train` (by all methods that there "
-        "were then), `discover`, `bench` (itself or a worker), `report` and `data`; the same "
+        "`kill -9`, SIGTERM and SIGINT at random moments of `train` (with every method there "
+        "was at the time), `discover`, `bench` (itself or a worker), `report` and `data`; the same "
         "command is given again, "
         "perhaps killed again, and must end with the numbers of an undisturbed run, nothing "
         "blocked and nothing stray. A case is one kill.",
@@ -101,7 +101,7 @@ that it is up to date. Short forms of all parts are in `make test`.
 $ make check-all
 ```
 
-runs every part in the long form and writes this page again: about four hours on two cores.
+runs every part in the long form and writes this page again: some hours on two cores.
 `make check-all ONLY=kills,disks` runs some of them, and `python -m campaign.kills --cases 20
 --seed 1` one, with other cases. Which inputs may be hostile, and what is promised, is in
 [SECURITY.md](../SECURITY.md).

@@ -47,7 +47,9 @@ def test_the_readmes_two_lines_run():
     import numpy as np
 
     rng = np.random.default_rng(0)
-    names = {"outputs": rng.dirichlet([0.3, 0.3], 200), "labels": rng.integers(0, 2, 200)}
+    labels = rng.integers(0, 2, 200)
+    outputs = np.where(labels[:, None] == [0, 1], 0.9, 0.1) + rng.normal(0, 0.02, (200, 2))
+    names = {"outputs": outputs, "labels": labels}
     (block,) = blocks(ROOT / "README.md", "python")
     exec(compile(block, "README.md", "exec"), names)
     assert len(names["sampler"]) == 200

@@ -101,7 +101,7 @@ def test_a_model_that_goes_by_the_place_is_caught_and_one_that_errs_is_not():
     assert verdict_when(task, task.train.labels, 0.3) == NONE
 
 
-def test_what_training_acts_on_is_never_said_to_be_nothing():
+def test_a_block_that_gets_more_samples_is_never_said_to_be_nothing():
     """One class that is clear and as deep as the other, which is not clear: its block is used."""
     clear, hard = (Block(50, 0.05, right, 1.0, 0.95, depth=0.3) for right in (0.1, 0.75))
     assert (clear.power, hard.power, believed([clear, hard])) == (1.0, 0.0, True)

@@ -221,7 +221,7 @@ def test_the_power_by_evidence_is_one_for_victims_and_zero_for_hard_examples(nam
 
 def test_evidence_needs_one_column_per_class_and_all_examples_here():
     labels = np.arange(40) % 2
-    with pytest.raises(InputError, match="2 classes and 3 columns"):
+    with pytest.raises(InputError, match="not 3 for 2"):
         spare.infer_groups(np.random.default_rng(0).random((40, 3)), labels, power="evidence")
     with pytest.raises(InputError, match="unknown power"):
         spare.infer_groups(np.random.default_rng(0).random((40, 2)), labels, power="evident")
@@ -229,3 +229,11 @@ def test_evidence_needs_one_column_per_class_and_all_examples_here():
         spare.infer_groups(
             np.random.default_rng(0).random((40, 2)), labels, power="evidence", engine="processes"
         )
+
+
+def test_columns_in_another_order_than_the_sorted_labels_get_a_warning():
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % 2
+    swapped = outputs_of(labels, rng)[:, ::-1]
+    with pytest.warns(SpareWarning, match="class 0, 1 .*order of the sorted labels"):
+        spare.infer_groups(swapped, labels, power="evidence")

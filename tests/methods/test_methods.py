@@ -475,7 +475,7 @@ def test_heads_count_as_one_pass_through_the_network(trained_toy):
 
 
 def test_heads_on_features_of_random_weights_are_refused(toy, stage_calls):
-    with pytest.raises(InputError, match="set weights=none"):
+    with pytest.raises(InputError, match="early_layers=all"):
         fit(METHODS["spare"], toy, SpareOptions(**HEADS))
     assert not stage_calls
 

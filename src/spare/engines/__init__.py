@@ -15,7 +15,6 @@ from spare.groups.arrays import one_of
 from spare.groups.clusterers import DEFAULT
 from spare.groups.result import ClassClusters, Groups
 from spare.groups.weights import Power
-from spare.text import shown
 
 #: For outputs in memory.
 ENGINES = ("local", "processes")
@@ -50,9 +49,10 @@ def infer_groups(
         Largest number of clusters that is tried.
     power : float, dict or "evidence", optional
         Sampling power of all classes, or by class; by default chosen by the silhouette, as in the
-        paper. With "evidence" it is what `spare.discover` would say: up to 1 where a class has
-        fallen apart clearly, and 0, which leaves it as it is, where it has not. The outputs are
-        then softmax outputs or logits, one column per class, in the order of the sorted labels.
+        paper. With "evidence" it is up to 1 where a class has fallen apart clearly, and 0, which
+        gives all of its examples the same weight, where it has not; as `spare.discover` has it for
+        a file of outputs. The outputs are then those of one model that was trained on the examples:
+        softmax outputs or logits, one column per class, in the order of the sorted labels.
     clusterer : str or object
         "kmeans", "kmedoids", "gmm", "agglomerative", an import path `package.module:NAME`, or an
         object with scikit-learn's `fit_predict`. Its `n_clusters` (or `n_components`) is set to
@@ -97,9 +97,8 @@ def infer_groups(
     if map is not BUILT_IN_MAP:
         raise InputError("engine 'processes' shares out examples, not classes: leave out map.")
     if isinstance(power, str):
-        raise InputError(
-            f"power={shown(power)} is for engine 'local': leave it out, or give a number."
-        )
+        one_of("power", power, (clusters.EVIDENCE,))
+        raise InputError("power='evidence' is for engine 'local': leave it out, or give a number.")
     from spare.engines import processes
 
     return processes.infer_groups(outputs, labels, **options)

@@ -18,7 +18,7 @@ it is very clear. benchmarks/verdict.py measures how clear data without a shortc
 how often the verdict is wrong.
 
 Where no block is clear, a cluster that is taken for one other class of several as a whole and looks
-like that class (taken.py) is weak evidence. So is every block that training acts on.
+like that class (taken.py) is weak evidence. So is a block that gets more samples by this evidence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from spare.data.task import Task
-from spare.groups.blocks import DEEP, SMALLEST_BLOCK, Block, believed
+from spare.groups.blocks import DEEP, SMALLEST_BLOCK, Block, powers_of
 from spare.records.record import ClassVerdict, TakenBlock, Verdict
 
 FOUND, WEAK, NONE = "shortcut found", "weak evidence", "none found"
@@ -68,14 +68,8 @@ def verdict_of(
     for name, block in (taken or {}).items():
         if classes[name]["verdict"] == NONE:
             classes[name] |= {"verdict": WEAK, "taken": block}
-    # What training acts on is never said to be nothing.
-    some = believed(blocks.values())
-    acted_on = [task.class_names[label] for label, b in blocks.items() if some and b.power > 0]
-    for name in acted_on:
-        if classes[name]["verdict"] == NONE:
-            classes[name]["verdict"] = WEAK
     together = overall(classes)
-    if acted_on and together["overall"] == NONE:
+    if together["overall"] == NONE and any(powers_of(blocks).values()):
         together["overall"] = WEAK
     for each in classes.values():  # what is found takes two
         if each["verdict"] == FOUND and together["overall"] != FOUND:

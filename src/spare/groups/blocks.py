@@ -166,6 +166,12 @@ def believed(blocks: Collection[Block]) -> bool:
     return max(clarities, default=0.0) >= SURE or sum(c > DOUBTFUL for c in clarities) > 1
 
 
+def powers_of(blocks: Mapping[Any, Block]) -> dict[Any, float]:
+    """The sampling power that the evidence allows each class; 0 for all where it says nothing."""
+    some = believed(blocks.values())
+    return {label: block.power if some else 0.0 for label, block in blocks.items()}
+
+
 def depths(logits: np.ndarray, labels: np.ndarray) -> dict[Any, float]:
     """How deep the mistakes of every class lie, as far as that is unusual; 0 where there are none.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from spare.errors import InputError, SpareWarning
 from spare.groups.arrays import checked_points, class_labels, one_of, rows_by_class
-from spare.groups.blocks import believed, blocks_of
+from spare.groups.blocks import blocks_of, powers_of
 from spare.groups.clusterers import DEFAULT
 from spare.groups.one_class import cluster_class, resolved
 from spare.groups.result import ClassClusters, Groups, groups_from_clusters
@@ -32,6 +32,8 @@ CLEAR_SILHOUETTE = 0.9
 LOW_POWER, HIGH_POWER = 1.0, 2.0
 #: In place of a power: what the evidence of each class allows (groups/blocks.py).
 EVIDENCE = "evidence"
+#: A class of whose largest cluster a smaller share is predicted right is unknown to the model.
+LEARNED = 0.5
 #: A cluster that gets more than this share of its class's samples is worth a warning.
 LARGE_SHARE = 0.95
 
@@ -103,17 +105,26 @@ def evidence_powers(
         What each example is taken for: the number of a class, in the order of the sorted labels.
     """
     names, codes = np.unique(labels, return_inverse=True)
-    by_code = {code: clusters[name] for code, name in enumerate(names.tolist())}
-    blocks = blocks_of(by_code, codes, predicted)
-    some = believed(blocks.values())
-    return {name: blocks[code].power if some else 0.0 for code, name in enumerate(names.tolist())}
+    blocks = blocks_of(
+        {code: clusters[name] for code, name in enumerate(names.tolist())}, codes, predicted
+    )
+    unknown_to_it = [shown(names[c].item()) for c, b in blocks.items() if b.learned < LEARNED]
+    if unknown_to_it:
+        warnings.warn(
+            f"most of what is usual in class {', '.join(unknown_to_it)} is taken for another "
+            f"class: either the model has learned too little, or the columns of the outputs are "
+            f"not in the order of the sorted labels.",
+            SpareWarning,
+            stacklevel=4,
+        )
+    return {names[code].item(): power for code, power in powers_of(blocks).items()}
 
 
 def _check_one_column_per_class(points: np.ndarray, rows: Mapping[Any, np.ndarray]) -> None:
     if points.shape[1] != len(rows):
         raise InputError(
             f"power='evidence' compares what outputs predict with the labels, so it needs one "
-            f"column per class: there are {len(rows)} classes and {points.shape[1]} columns."
+            f"column per class, not {points.shape[1]} for {len(rows)}."
         )
 
 

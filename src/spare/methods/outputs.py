@@ -21,7 +21,7 @@ from spare.engines import processes
 from spare.engines.processes import shared
 from spare.errors import InputError, SpareWarning, unknown
 from spare.groups.arrays import rows_by_class
-from spare.groups.blocks import Block, believed, blocks_of, clusters_of
+from spare.groups.blocks import Block, blocks_of, clusters_of, powers_of
 from spare.groups.clusterers import DEFAULT, check_name
 from spare.groups.clusters import concerns, infer_groups
 from spare.groups.components import as_logits, two_components
@@ -82,8 +82,8 @@ def infer(task: Task, stages: Stages, options: ClusteringOptions) -> Inferred:
     groups, blocks = clustered(
         outputs["train"][mine], labels[mine], labels, predicted, task, stages, options
     )
-    if weighs_by_evidence(options) and not believed(blocks.values()):
-        groups = groups.with_powers(dict.fromkeys(groups.evidence, 0.0))
+    if weighs_by_evidence(options):
+        groups = groups.with_powers(powers_of(blocks))
     warn_of_concerns(groups, task)
     held_out = {
         name: groups.assign(outputs[name], split.labels)

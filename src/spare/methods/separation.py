@@ -26,7 +26,7 @@ from spare.data.task import Task
 from spare.engines.processes import shared
 from spare.errors import InputError, SpareWarning, unknown
 from spare.groups.arrays import rows_by_class
-from spare.groups.blocks import CLEAR, believed, class_offsets, clusters_of, depths
+from spare.groups.blocks import CLEAR, class_offsets, clusters_of, depths, powers_of
 from spare.groups.clusters import infer_groups
 from spare.groups.result import Groups, groups_from_clusters
 from spare.limits import Count, NotNegative, Positive, Range, Share
@@ -138,8 +138,7 @@ def separate(task: Task, stages: Stages, options: SeparationOptions) -> Separati
     powers = {label: look.groups.evidence[label].power for label, look in chosen.items()}
     blocks = evidence(looks, chosen)
     if weighs_by_evidence(options):
-        some = believed(blocks.values())
-        powers = {label: block.power if some else 0.0 for label, block in blocks.items()}
+        powers = powers_of(blocks)
     groups = groups_from_clusters(clusters, labels, powers=powers, width=looks[0].groups.width)
     return Separation(tuple(looks), chosen, blocks, groups)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spare.models.classifier import Classifier, build, share_no_weights, torch_seed
+from spare.models.classifier import Classifier, build, drawn_at_random, torch_seed
 from spare.models.heads import as_classifier
 from spare.models.named import ModelChoice, builder, check_model, model_description
 
@@ -13,7 +13,7 @@ __all__ = [
     "build",
     "builder",
     "check_model",
+    "drawn_at_random",
     "model_description",
-    "share_no_weights",
     "torch_seed",
 ]

@@ -43,26 +43,24 @@ def build(builder: Callable[[], nn.Module], key: tuple[int, ...]) -> nn.Module:
         return builder()
 
 
-def share_no_weights(one: nn.Module, two: nn.Module) -> bool:
-    """Whether no weights before the heads of two classifiers are the same, as in two networks that
-    were drawn at random. Trained ones share what was trained.
+def drawn_at_random(one: nn.Module, two: nn.Module) -> bool:
+    """Whether the features of two classifiers that were made alike have mostly other weights, as
+    networks have that nobody trained. Trained ones share what was trained; a head alone has none.
 
     >>> one, two = (Classifier(nn.Linear(3, 2), nn.Linear(2, 2)) for _ in range(2))
-    >>> share_no_weights(one, two), share_no_weights(one, one)
+    >>> drawn_at_random(one, two), drawn_at_random(one, one)
     (True, False)
     """
-    first, second = one.state_dict(), two.state_dict()
-    # Normalization starts with zeros and ones, whoever trains it, and tells nothing.
-    telling = [
-        name
-        for name, value in first.items()
-        if not name.startswith("head.") and isinstance(value, Tensor) and _varies(value)
-    ]
-    return bool(telling) and not any(torch.equal(first[name], second[name]) for name in telling)
-
-
-def _varies(value: Tensor) -> bool:
-    return value.numel() > 1 and bool(value.min() < value.max())
+    if not isinstance(one, Classifier) or not isinstance(two, Classifier):
+        return False
+    others = dict(two.features.named_parameters())
+    alike = {True: 0, False: 0}
+    for name, weights in one.features.named_parameters():
+        # Normalization starts with zeros and ones, whoever trains it, and tells nothing.
+        if not nn.parameter.is_lazy(weights) and (weights != weights.reshape(-1)[:1]).any():
+            other = others.get(name)
+            alike[other is not None and torch.equal(weights, other)] += weights.numel()
+    return alike[False] > alike[True]
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -27,7 +27,7 @@ from torch import nn
 from spare.data.task import Split, Task
 from spare.errors import InputError
 from spare.files.building import CHECKPOINT
-from spare.models import build, share_no_weights
+from spare.models import build, drawn_at_random
 from spare.processes.world import current
 from spare.progress import SILENT, Progress
 from spare.training.batches import Batches
@@ -241,11 +241,12 @@ class Stages:
         over kept features do not, beside a network that trains more than its head.
         """
         model = self.fresh(task)
-        if share_no_weights(model, self.fresh(task, self._weight_seed + 1)):
+        if drawn_at_random(model, self.fresh(task, self._weight_seed + 1)):
             raise InputError(
-                "the network starts with random weights, and linear heads on its features would "
-                "show nothing: set weights=none, so that the network itself is trained early, or "
-                "let it start from trained weights."
+                "the layers before the head start with random weights, and linear heads on what "
+                "they give would show nothing: train the network itself early, with "
+                "early_layers=all and cross_fit=0 (for images weights=none does so), or let it "
+                "start from trained weights."
             )
         on_step = self._progress.steps_of("outputs")
         with self.timed("outputs"):
