@@ -191,7 +191,7 @@ def test_promises():
     assert not any(row["promised"] for row in table if row["agreement"] == 0.5)
     assert sum(row["agreement"] == 0.5 for row in table) == 4
     scale, power = found["summary"]["scale and power fitted anew"]
-    said(f"would have {scale:.1f} and {power:.2f} instead of {found['summary']['scale']} and 1/3")
+    said(f"gives {scale:.1f} and {power:.2f} instead of {found['summary']['scale']} and 1/3")
     powers = found["summary"]["powers"]
     assert f"{powers['size, dog/insect']:.2f}" == f"{powers['size, cat/bird']:.2f}"
     said(
