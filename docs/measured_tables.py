@@ -122,7 +122,8 @@ def natural_parts(columns: list[tuple[str, int]], network: str = "conv4") -> str
 
 def natural_training(network: str = "conv4") -> str:
     """What benchmarks/natural.py measured after training: accuracy on clusters, by method."""
-    rows = measured(f"natural/train-{network}.json")["rows"]
+    files = sorted((RESULTS / "natural").glob(f"train-{network}*.json"))
+    rows = [row for file in files for row in read_json(file)["rows"]]
     shown = ("frog", "insect")
     heads = [f"worst part of {name}" for name in shown]
     lines = [["method", "average", "worst part", *heads, "gap within a class"]]
