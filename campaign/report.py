@@ -31,9 +31,8 @@ PARTS = {
         "Kills at random moments",
         "`kill -9`, SIGTERM and SIGINT at random moments of `train` (with every method there "
         "was at the time), `discover`, `bench` (itself or a worker), `report` and `data`; the same "
-        "command is given again, "
-        "perhaps killed again, and must end with the numbers of an undisturbed run, nothing "
-        "blocked and nothing stray. A case is one kill.",
+        "command is given again, perhaps killed again, and must end with the numbers of an "
+        "undisturbed run, nothing blocked and nothing stray. A case is one kill.",
         ("--cases", "200"),
     ),
     "inputs": Part(

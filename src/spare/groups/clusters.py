@@ -111,9 +111,9 @@ def evidence_powers(
     unknown_to_it = [shown(names[c].item()) for c, b in blocks.items() if b.learned < LEARNED]
     if unknown_to_it:
         warnings.warn(
-            f"most of what is usual in class {', '.join(unknown_to_it)} is taken for another "
-            f"class: either the model has learned too little, or the columns of the outputs are "
-            f"not in the order of the sorted labels.",
+            f"most of the largest cluster of class {', '.join(unknown_to_it)} is taken for "
+            f"another class: either the model has learned too little, or the columns of the "
+            f"outputs are not in the order of the sorted labels.",
             SpareWarning,
             stacklevel=4,
         )
